@@ -1,4 +1,4 @@
-//! The identity of the caller: the token for people.
+//! The token of the caller, and files with secrets.
 
 use std::fmt;
 use std::io::ErrorKind;
@@ -8,41 +8,40 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use brasserie_common::text::shell_word;
-use brasserie_common_identity::{MAX_TOKEN_BYTES, Token, TokenForm, joining_client_config};
+use brasserie_common_identity::{
+    ADMIN_TOKEN, FOLDER, MAX_TOKEN_BYTES, TOKEN_VARIABLE, Token, TokenForm, joining_client_config,
+};
 use brasserie_common_runtime::files::{self, FileError};
-use brasserie_thrift::rpc::{Credentials, PeerAddr, THRIFT};
+use brasserie_thrift::rpc::{Credentials, THRIFT};
 use nix::unistd::{Uid, User};
 
 use crate::failure::Failure;
 use crate::secret_line::secret_line;
 
-/// The variable of the environment with a token.
-const TOKEN: &str = "BRASSERIE_TOKEN";
-/// The file with the administrator's token in a scheduler's data directory.
-const ADMIN_TOKEN: &str = "identity/admin.token";
-
 /// Reads the token of a person from a file that nobody else may read, from a scheduler's data directory, or from standard input, which is
 /// `-`.
-pub(crate) fn token_in(file: &Path) -> Result<Token> {
+pub(crate) fn read_token(file: &Path) -> Result<Token> {
     if file != Path::new("-") {
-        return token(&read(file)?);
+        return parse_token(&token_text(file)?);
     }
     let line = secret_line(MAX_TOKEN_BYTES);
     let line = line.context("cannot read the token from standard input")?;
     match line.trim().is_empty() {
         true => Err(Failure::usage("standard input has no token").into()),
-        false => token(&line),
+        false => parse_token(&line),
     }
 }
 
 /// Reads the token in the environment; `None` if there is none.
 pub(crate) fn token_of_environment() -> Result<Option<Token>> {
-    let text = std::env::var(TOKEN).ok().filter(|text| !text.is_empty());
-    text.map(|text| token(&text)).transpose()
+    let text = std::env::var(TOKEN_VARIABLE)
+        .ok()
+        .filter(|text| !text.is_empty());
+    text.map(|text| parse_token(&text)).transpose()
 }
 
 /// Reads the token of a person.
-pub(crate) fn token(text: &str) -> Result<Token> {
+pub(crate) fn parse_token(text: &str) -> Result<Token> {
     let token = Token::from_text(text).map_err(|error| Failure::usage(error.to_string()))?;
     match token.form {
         TokenForm::Person => Ok(token),
@@ -55,11 +54,11 @@ pub(crate) fn token(text: &str) -> Result<Token> {
 }
 
 /// Reads a token from a file that nobody else may read, or from a scheduler's data directory.
-fn read(file: &Path) -> Result<String> {
+fn token_text(file: &Path) -> Result<String> {
     if !file.is_dir() {
         return read_secret(file, MAX_TOKEN_BYTES);
     }
-    let path = file.join(ADMIN_TOKEN);
+    let path = file.join(FOLDER).join(ADMIN_TOKEN);
     let text = files::read_secret(&path, MAX_TOKEN_BYTES);
     let text = text.map_err(|error| match &error {
         FileError::Read { error: why, .. } if why.kind() == ErrorKind::NotFound => {
@@ -114,27 +113,22 @@ pub(crate) fn owner_remedy(path: &Path) -> String {
     )
 }
 
-/// The caller's side of TLS towards a scheduler, whose authority the token names.
-pub(crate) struct Person {
+/// The caller's side of TLS towards a scheduler, by a token. The token names the authority of that scheduler.
+pub(crate) struct TokenCredentials {
     tls: Arc<rustls::ClientConfig>,
     secret: String,
 }
 
-impl Person {
+impl TokenCredentials {
     pub(crate) fn new(token: &Token) -> Result<Self> {
-        Ok(Person {
+        Ok(TokenCredentials {
             tls: joining_client_config(token.authority, THRIFT)?,
             secret: token.secret.reveal(),
         })
     }
-
-    /// Returns a scheduler's address for calls that show the token. The hash in the token proves the scheduler, whatever it is called.
-    pub(crate) fn scheduler(peer: PeerAddr) -> PeerAddr {
-        peer.proving("scheduler.brasserie")
-    }
 }
 
-impl Credentials for Person {
+impl Credentials for TokenCredentials {
     fn tls(&self) -> Arc<rustls::ClientConfig> {
         Arc::clone(&self.tls)
     }
@@ -144,9 +138,9 @@ impl Credentials for Person {
     }
 }
 
-impl fmt::Debug for Person {
+impl fmt::Debug for TokenCredentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Person(..)")
+        f.write_str("TokenCredentials(..)")
     }
 }
 
@@ -157,7 +151,7 @@ mod tests {
     #[test]
     fn a_data_directory_without_a_token_says_that_none_may_be_needed() {
         let folder = tempfile::tempdir().expect("a folder");
-        let error = token_in(folder.path()).expect_err("there is no token");
+        let error = read_token(folder.path()).expect_err("there is no token");
         let failure = error.downcast_ref::<Failure>().expect("a failure");
         let failure = format!("{failure:?}");
         assert!(failure.contains("needs no token"), "{failure}");

@@ -12,7 +12,7 @@ use brasserie_common::InvocationId;
 use brasserie_common::access::INSIDE_TLS;
 use brasserie_common::cluster_view::{ClusterView, OrderView};
 use brasserie_common::logs::LogStream;
-use brasserie_common_identity::{CertificateDer, Credential, KeyRequest};
+use brasserie_common_identity::{CertificateDer, Credential, KeyRequest, UNKNOWN_SCHEDULER};
 use brasserie_common_runtime::NetworkExposure;
 use brasserie_thrift::generated::brasserie::{
     AuditPage, AuditQuery, AuthorityStatus, BrasserieAuthenticateArgs, BrasserieAuthenticateResult,
@@ -57,7 +57,7 @@ use thrift::ApplicationErrorKind;
 use thrift::protocol::TSerializable;
 use tokio::runtime::Runtime;
 
-use crate::access::{self, Person};
+use crate::access::{self, TokenCredentials};
 use crate::addresses::{
     NOT_AN_ADDRESS, NOT_IN_PLAIN_TEXT, is_plain_allowed, scheduler_peer, socket_path,
 };
@@ -65,8 +65,9 @@ use crate::destination::{Destination, SchedulerArgs};
 use crate::failure::{Failure, Unknown, with_own_flag};
 use crate::output::{print, print_json, shell_word, with_flag};
 
-/// Timeout of calls that are answered once their changes are on disk. Forgiving a million tasks takes some ten seconds of a busy scheduler.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// The timeout of calls that are answered once their changes are on disk. Forgiving a million tasks takes some ten seconds of a busy
+/// scheduler.
+const CHANGE_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The pauses after calls for which the scheduler had no place double from the first to the last.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
@@ -93,9 +94,9 @@ impl AskArgs {
         Connection::to(&self.scheduler)
     }
 
-    /// See [`Connection::patiently_to`].
-    pub(crate) fn connect_patiently(&self) -> Result<Connection> {
-        Connection::patiently_to(&self.scheduler)
+    /// See [`Connection::for_changes_to`].
+    pub(crate) fn connect_for_changes(&self) -> Result<Connection> {
+        Connection::for_changes_to(&self.scheduler)
     }
 
     /// Completes the commands in the remedy of a failure with the flags of this one.
@@ -189,7 +190,7 @@ pub(crate) struct Connection {
 enum Proof {
     /// The scheduler asks for none.
     None,
-    Token(Arc<Person>),
+    Token(Arc<TokenCredentials>),
     /// The scheduler learns the caller's user from the kernel.
     LocalUser,
 }
@@ -202,9 +203,9 @@ impl Connection {
     }
 
     /// Creates a connection for changes, which take longer, to a scheduler of this machine that asks for no proof.
-    pub(crate) fn patient(address: &str) -> Result<Self> {
+    pub(crate) fn for_changes(address: &str) -> Result<Self> {
         let exposure = NetworkExposure::LoopbackOnly;
-        Self::with(address, Self::patience(), None, exposure)
+        Self::with(address, Self::change_timeouts(), None, exposure)
     }
 
     /// Creates a connection for queries to the scheduler that the command line names.
@@ -213,13 +214,13 @@ impl Connection {
     }
 
     /// Creates a connection for changes to the scheduler that the command line names.
-    pub(crate) fn patiently_to(scheduler: &SchedulerArgs) -> Result<Self> {
-        Self::named(scheduler, Self::patience())
+    pub(crate) fn for_changes_to(scheduler: &SchedulerArgs) -> Result<Self> {
+        Self::named(scheduler, Self::change_timeouts())
     }
 
-    fn patience() -> CallTimeouts {
+    fn change_timeouts() -> CallTimeouts {
         CallTimeouts {
-            receive: PATIENCE,
+            receive: CHANGE_TIMEOUT,
             ..CallTimeouts::DEFAULT
         }
     }
@@ -235,31 +236,35 @@ impl Connection {
     }
 
     fn at(destination: &Destination, timeouts: CallTimeouts) -> Result<Self> {
-        let person = destination.token.as_ref().map(Person::new).transpose()?;
+        let token = destination.token.as_ref().map(TokenCredentials::new);
         let address = reachable(&destination.addresses);
-        Self::with(address, timeouts, person, destination.exposure)
+        Self::with(address, timeouts, token.transpose()?, destination.exposure)
     }
 
     fn with(
         address: &str,
         timeouts: CallTimeouts,
-        person: Option<Person>,
+        token: Option<TokenCredentials>,
         exposure: NetworkExposure,
     ) -> Result<Self> {
         let peer = scheduler_peer(address);
         let peer = peer.with_context(|| format!("`{address}` is {NOT_AN_ADDRESS}"))?;
-        if person.is_none() && !is_plain_allowed(&peer, exposure) {
+        if token.is_none() && !is_plain_allowed(&peer, exposure) {
             let message =
                 format!("{address} is no loopback address, and the call would be in plain text");
             return Err(Failure::usage(message).remedy(NOT_IN_PLAIN_TEXT).into());
         }
-        let (proof, peer) = match person {
+        let (proof, peer) = match token {
             _ if peer.is_local() => (Proof::LocalUser, peer),
-            Some(person) => (Proof::Token(Arc::new(person)), Person::scheduler(peer)),
+            // The hash of the authority in the token proves the scheduler, whatever its name is.
+            Some(token) => (
+                Proof::Token(Arc::new(token)),
+                peer.proving(UNKNOWN_SCHEDULER),
+            ),
             None => (Proof::None, peer),
         };
         let credentials = match &proof {
-            Proof::Token(person) => Some(Arc::clone(person) as Arc<dyn Credentials>),
+            Proof::Token(token) => Some(Arc::clone(token) as Arc<dyn Credentials>),
             Proof::None | Proof::LocalUser => None,
         };
         let config = ClientConfig {
@@ -308,10 +313,10 @@ impl Connection {
 
     /// Returns what the scheduler knows about the caller's token; `None` if the caller shows none.
     pub(crate) async fn caller(&self) -> Result<Option<Caller>> {
-        let Proof::Token(person) = &self.proof else {
+        let Proof::Token(token) = &self.proof else {
             return Ok(None);
         };
-        let secret = person.secret().unwrap_or_default();
+        let secret = token.secret().unwrap_or_default();
         let arguments = BrasserieAuthenticateArgs { secret };
         let result: BrasserieAuthenticateResult = self.ask("authenticate", &arguments).await?;
         self.admitted(result.result_value, result.ex).map(Some)
@@ -342,11 +347,12 @@ impl Connection {
         self.admitted(Some(()), result.ex)
     }
 
-    pub(crate) async fn revoke_worker(&self, shard: &str) -> Result<()> {
+    /// Returns whether a worker of this name was known. An older scheduler refuses others.
+    pub(crate) async fn revoke_worker(&self, shard: &str) -> Result<bool> {
         let shard = shard.to_owned();
         let arguments = BrasserieRevokeWorkerArgs { shard };
         let result: BrasserieRevokeWorkerResult = self.ask("revokeWorker", &arguments).await?;
-        self.admitted(Some(()), result.ex)
+        self.admitted(Some(result.result_value.unwrap_or(true)), result.ex)
     }
 
     pub(crate) async fn authority(&self) -> Result<AuthorityStatus> {
@@ -417,7 +423,7 @@ impl Connection {
             ),
             CallError::NotSent(why) => match (&why, forbidden_socket(peer)) {
                 (_, Some(forbidden)) => forbidden,
-                (NotSent::ConnectionLost(_), None) if self.is_token_far() => {
+                (NotSent::ConnectionLost(_), None) if self.shows_token_to_other_machine() => {
                     Failure::new(format!("cannot ask the scheduler at {peer}: {why}")).remedy(
                         "A scheduler without an authority closes connections with a token so: then leave the token out. Or no scheduler is there, \
                          and `--scheduler HOST:PORT` names another",
@@ -669,7 +675,7 @@ impl Connection {
     }
 
     /// Returns whether the caller shows a token to an address other than a loopback one.
-    fn is_token_far(&self) -> bool {
+    fn shows_token_to_other_machine(&self) -> bool {
         let is_near = is_plain_allowed(&self.peer, NetworkExposure::LoopbackOnly);
         matches!(self.proof, Proof::Token(_)) && !is_near
     }
@@ -962,8 +968,8 @@ pub(crate) fn run_id(invocation: Option<BistroInstanceID>) -> Option<String> {
     Some(id.to_string())
 }
 
-/// Runs a future on the runtime of the program. All futures share it, as the connections that one has opened serve the next. Nothing ends the
-/// runtime, so that no thread which still waits for a resolver, a disk or a terminal keeps the program alive.
+/// Runs a future on the runtime of the program. All futures share it, as the connections that one has opened serve the next. Nothing ends
+/// the runtime, so that no thread which still waits for a resolver, a disk or a terminal keeps the program alive.
 pub(crate) fn block_on<F: Future>(future: F) -> Result<F::Output> {
     static RUNTIME: LazyLock<io::Result<Runtime>> = LazyLock::new(Runtime::new);
     match &*RUNTIME {

@@ -22,7 +22,7 @@ const MAX_BYTES: u64 = 1 << 20;
 const MAX_NAME: usize = 64;
 /// The file that a command locks while it changes the contexts.
 const LOCK_FILE: &str = "contexts.lock";
-const HEAD: &str =
+const FILE_HEADER: &str =
     "# The contexts of `brasserie context`. The tokens are secret: keep this file for yourself.\n";
 
 /// A cluster, as one user calls it.
@@ -47,7 +47,7 @@ pub(crate) struct Contexts {
 impl Contexts {
     /// Reads the file of this user. There are no contexts if it does not exist.
     pub(crate) fn read() -> Result<Self> {
-        match path() {
+        match file_path() {
             Some(path) => Self::read_from(&path),
             None => Ok(Contexts::default()),
         }
@@ -68,7 +68,7 @@ impl Contexts {
     /// Changes the file of this user, for it alone. Changes at the same time wait for each other, so none is lost. Changes nothing if `change`
     /// fails.
     pub(crate) fn change<T>(change: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
-        let path = path().ok_or_else(|| {
+        let path = file_path().ok_or_else(|| {
             Failure::usage(
                 "there is no place for contexts: neither XDG_CONFIG_HOME nor HOME is set",
             )
@@ -93,18 +93,22 @@ impl Contexts {
         };
         let mut contexts = Self::read_from(path)?;
         let changed = change(&mut contexts)?;
-        files::atomic_write(path, contexts.text().as_bytes()).with_context(cannot)?;
+        files::atomic_write(path, contexts.to_toml().as_bytes()).with_context(cannot)?;
         Ok(changed)
     }
 
-    fn text(&self) -> String {
-        let mut text = HEAD.to_owned();
+    fn to_toml(&self) -> String {
+        let mut text = FILE_HEADER.to_owned();
         if let Some(name) = &self.in_use {
-            text.push_str(&format!("in_use = {}\n", quoted(name)));
+            text.push_str(&format!("in_use = {}\n", toml_string(name)));
         }
         for (name, context) in &self.all {
-            let schedulers: Vec<String> = context.schedulers.iter().map(|at| quoted(at)).collect();
-            text.push_str(&format!("\n[contexts.{}]\n", quoted(name)));
+            let schedulers: Vec<String> = context
+                .schedulers
+                .iter()
+                .map(|at| toml_string(at))
+                .collect();
+            text.push_str(&format!("\n[contexts.{}]\n", toml_string(name)));
             text.push_str(&format!("schedulers = [{}]\n", schedulers.join(", ")));
             let token = context.token.as_ref().map(Token::reveal);
             let others = [
@@ -114,7 +118,7 @@ impl Contexts {
             ];
             for (key, value) in others {
                 if let Some(value) = value {
-                    text.push_str(&format!("{key} = {}\n", quoted(value)));
+                    text.push_str(&format!("{key} = {}\n", toml_string(value)));
                 }
             }
         }
@@ -144,7 +148,7 @@ impl Contexts {
 }
 
 /// Returns the path of the file; `None` if the environment names no place for it.
-fn path() -> Option<PathBuf> {
+fn file_path() -> Option<PathBuf> {
     let variable = |name| std::env::var_os(name).map(PathBuf::from);
     let folder = variable("XDG_CONFIG_HOME").filter(|path| path.is_absolute());
     let folder = folder.or_else(|| Some(variable("HOME")?.join(".config")))?;
@@ -163,7 +167,7 @@ pub(crate) fn context_name(text: &str) -> Result<String, String> {
 }
 
 /// Formats a text as a string of TOML, whose escapes are those of JSON.
-fn quoted(text: &str) -> String {
+fn toml_string(text: &str) -> String {
     let quoted = serde_json::Value::from(text).to_string();
     quoted.replace('\u{7f}', "\\u007F")
 }
@@ -210,7 +214,7 @@ fn context_of(table: &DeTable<'_>) -> Result<Context, String> {
         return Err("`schedulers` is empty".to_owned());
     }
     let token = text_of(table, "token")?;
-    let token = token.map(|text| access::token(&text).map_err(|error| error.to_string()));
+    let token = token.map(|text| access::parse_token(&text).map_err(|error| error.to_string()));
     Ok(Context {
         schedulers,
         token: token.transpose()?,
@@ -237,7 +241,7 @@ mod tests {
         let token = format!("brt1-{}-{}", "ab".repeat(32), "cd".repeat(32));
         let own = Context {
             schedulers: vec!["a:1".to_owned(), "[::1]:2".to_owned()],
-            token: access::token(&token).ok(),
+            token: access::parse_token(&token).ok(),
             cluster: Some("c\"\u{7f}\\".to_owned()),
             role: Some("viewer".to_owned()),
         };

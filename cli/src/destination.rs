@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use brasserie_common_identity::Token;
 use brasserie_common_runtime::NetworkExposure;
+use brasserie_common_runtime::net::LOCAL_SOCKET;
 
 use crate::access;
 use crate::addresses::{scheduler_address, socket_address, socket_path};
@@ -22,8 +23,6 @@ const DEFAULT_SCHEDULER: &str = "127.0.0.1:6789";
 const CONTEXT: &str = "BRASSERIE_CONTEXT";
 /// The data directory of the scheduler's unit for systemd.
 const SYSTEM_DIRECTORY: &str = "/var/lib/brasserie/scheduler";
-/// The local socket in a scheduler's data directory.
-const SOCKET: &str = "control.sock";
 
 /// The scheduler's address and the caller's proof, flags of every command that calls one.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -111,7 +110,7 @@ impl Destination {
             (None, Some(address), file, _) => Ok(Destination {
                 addresses: vec![address.clone()],
                 token: match file {
-                    Some(file) => Some(access::token_in(file)?),
+                    Some(file) => Some(access::read_token(file)?),
                     None => access::token_of_environment()?,
                 },
                 exposure,
@@ -119,7 +118,7 @@ impl Destination {
             (None, None, Some(file), variable) => match usable_socket(file) {
                 Some(socket) => Ok(Self::local(&socket)),
                 None => {
-                    let token = access::token_in(file)?;
+                    let token = access::read_token(file)?;
                     // A data directory stands for the scheduler of this machine.
                     let context = match file.is_dir() {
                         true => None,
@@ -208,7 +207,7 @@ fn usable_socket(directory: &Path) -> Option<PathBuf> {
 
 /// Returns where the local socket of a scheduler with this data directory is.
 pub(crate) fn socket_in(directory: &Path) -> PathBuf {
-    directory.join(SOCKET)
+    directory.join(LOCAL_SOCKET)
 }
 
 #[cfg(test)]
@@ -225,7 +224,7 @@ mod tests {
     fn a_token_goes_to_the_scheduler_of_the_context_with_its_authority() {
         let token = |authority: &str, secret: &str| {
             let text = format!("brt1-{}-{}", authority.repeat(32), secret.repeat(32));
-            access::token(&text).expect("a token")
+            access::parse_token(&text).expect("a token")
         };
         let context = |token: Option<Token>| NamedContext {
             name: "prod".to_owned(),

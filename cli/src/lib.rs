@@ -48,7 +48,7 @@ Try it:
   brasserie worker decommission NAME              the same, after its data is copied to other workers
   brasserie token create --role worker            let a worker of another machine join
   brasserie context use NAME                      call the scheduler of another cluster
-  brasserie audit --since 1h                      who has changed what, and who was refused
+  brasserie audit --since 1h                      the changes of the last hour, with their callers
   brasserie worker forget NAME                    declare a worker dead that never returns
 
 Exit codes:
@@ -98,7 +98,7 @@ enum Command {
     Ca(commands::ca::CaArgs),
     /// Keep the addresses and your tokens of several clusters, and choose the one that commands call.
     Context(commands::context::ContextArgs),
-    /// Show who has changed what, and who was refused.
+    /// Show the changes of a cluster with their callers, and the callers that were refused.
     Audit(commands::audit::AuditArgs),
     /// List workers, show the work fetch of one, take one out of service and back, or declare one dead.
     Worker(commands::worker::WorkerArgs),

@@ -8,7 +8,9 @@ use std::time::Duration;
 use anyhow::Result;
 use brasserie_common::access::{Role, ShardLabel};
 use brasserie_common::{Shard, Time};
-use brasserie_common_identity::{CertificateDer, Cluster, Credential, Life, client_config, proven};
+use brasserie_common_identity::{
+    CertificateDer, Credential, Life, TrustDomain, client_config, proven,
+};
 use brasserie_common_runtime::{Clock, NetworkExposure};
 use brasserie_thrift::generated::brasserie::RevokedShard;
 use brasserie_thrift::rpc::{Credentials, PeerAddr, THRIFT};
@@ -48,7 +50,7 @@ impl From<PeerAddr> for Callee {
 /// The credentials of calls to the workers of a scheduler.
 #[derive(Clone, Debug)]
 pub(crate) enum WorkerCredentials {
-    /// They ask for no proof. Calls go to these addresses.
+    /// Workers ask for no proof. Calls may go to these addresses.
     Plain(NetworkExposure),
     Certified(Arc<CertifiedCaller>),
 }
@@ -57,14 +59,14 @@ pub(crate) enum WorkerCredentials {
 pub(crate) struct CertifiedCaller {
     scheduler: Connection,
     certificate: Mutex<Certificate>,
-    /// Locked during a renewal, so that calls at the same time wait for one.
+    /// Locked during a renewal, so that other calls wait for this one.
     renewing: tokio::sync::Mutex<()>,
 }
 
 #[derive(Clone)]
 struct Certificate {
     tls: Arc<rustls::ClientConfig>,
-    cluster: Cluster,
+    trust_domain: TrustDomain,
     renew_at: Time,
     until: Time,
     /// The certificates of a shard that were issued before this second are revoked.
@@ -74,7 +76,7 @@ struct Certificate {
 }
 
 impl Certificate {
-    /// Takes over a certificate that was issued now. Its dates are by the scheduler's clock, so only their distance counts.
+    /// Prepares a certificate that was issued now. Its dates are by the scheduler's clock, so only their distance counts.
     fn new((own, revoked): (Credential, Vec<RevokedShard>), now: Time) -> Result<Self> {
         let Life { issued, until } = Life::of(own.certificate())?;
         let life = issued.until(until);
@@ -84,7 +86,7 @@ impl Certificate {
         });
         Ok(Certificate {
             tls: client_config(Some(&own), &own.authorities(), THRIFT)?,
-            cluster: proven(own.certificate())?.certified.cluster,
+            trust_domain: proven(own.certificate())?.certified.trust_domain,
             renew_at: now + life / 2,
             until: now + life,
             revoked: Arc::new(revoked.collect()),
@@ -147,10 +149,10 @@ impl WorkerCredentials {
             // The kernel proves the other end of a local socket.
             WorkerCredentials::Certified(_) if peer.is_local() => Ok(peer.clone()),
             WorkerCredentials::Certified(caller) => {
-                let cluster = caller.current().await?.cluster;
+                let trust_domain = caller.valid_certificate().await?.trust_domain;
                 let name = match &callee.shard {
-                    Some(shard) => cluster.of_shard(shard),
-                    None => cluster.of_role(role),
+                    Some(shard) => trust_domain.of_shard(shard),
+                    None => trust_domain.of_role(role),
                 };
                 Ok(peer.clone().proving(&name))
             }
@@ -163,17 +165,14 @@ impl CertifiedCaller {
         self.certificate.lock().clone()
     }
 
-    fn keep(&self, certificate: Certificate) {
-        *self.certificate.lock() = certificate;
-    }
-
-    async fn current(&self) -> Result<Certificate, String> {
+    /// Returns the certificate, or a new one if less than half of its life is left. Errors if it has expired, and there is no new one.
+    async fn valid_certificate(&self) -> Result<Certificate, String> {
         let _one = self.renewing.lock().await;
         let (now, before) = (Clock.now(), self.certificate());
         if now < before.renew_at {
             return Ok(before);
         }
-        let current = match self.renewed(now).await {
+        let current = match self.request_certificate(now).await {
             Ok(renewed) => Certificate {
                 version: before.version + 1,
                 ..renewed
@@ -184,11 +183,12 @@ impl CertifiedCaller {
             },
             Err(error) => return Err(format!("cannot get another certificate: {error:#}")),
         };
-        self.keep(current.clone());
+        *self.certificate.lock() = current.clone();
         Ok(current)
     }
 
-    async fn renewed(&self, now: Time) -> Result<Certificate> {
+    /// Requests a certificate for a new key.
+    async fn request_certificate(&self, now: Time) -> Result<Certificate> {
         match self.scheduler.certify().await? {
             Some(issued) => Certificate::new(issued, now),
             None => anyhow::bail!("the scheduler asks for no proof"),
@@ -255,7 +255,7 @@ mod tests {
             }
             call.serve(|args: BrasserieCertifyArgs, to| {
                 let certified = Certified {
-                    cluster: self.authority.cluster().clone(),
+                    trust_domain: self.authority.trust_domain().clone(),
                     role: Role::Viewer,
                     shard: None,
                     token: None,
@@ -359,11 +359,11 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let socket = folder.path().join("socket");
         let authority = Authority::create(Clock.wall()).expect("an authority");
-        let cluster = authority.cluster().clone();
+        let trust_domain = authority.trust_domain().clone();
         let shown = |shard: &str| {
             let key = KeyRequest::create().expect("a key");
             let certified = Certified {
-                cluster: cluster.clone(),
+                trust_domain: trust_domain.clone(),
                 role: Role::Worker,
                 shard: Some(label(shard)),
                 token: None,
@@ -383,11 +383,11 @@ mod tests {
             credentials.holder(&worker).await,
         ] {
             let peer = peer.expect("a certificate");
-            assert_eq!(peer.name(), Some(&*cluster.of_shard(&label("w1"))));
+            assert_eq!(peer.name(), Some(&*trust_domain.of_shard(&label("w1"))));
         }
         let any = Callee::from(worker.peer);
         let any = credentials.worker(&any).await.expect("a certificate");
-        assert_eq!(any.name(), Some(&*cluster.of_role(Role::Worker)));
+        assert_eq!(any.name(), Some(&*trust_domain.of_role(Role::Worker)));
         let own = credentials.for_tls().expect("a certificate");
         assert_eq!(own.accepts(&one), Ok(()));
         let refused = own.accepts(&two);

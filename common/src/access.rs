@@ -3,11 +3,14 @@
 //! A port that asks for identities refuses every call that the table does not allow to the caller's role. Tests compare the tables
 //! with the methods of the services and the paths of the pages, and with what real programs answer to each role.
 
+use std::cmp::Ordering;
 use std::fmt;
-use std::net::{IpAddr, SocketAddr};
+use std::hash::{Hash, Hasher};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use crate::ids::{AccountName, Shard};
+use crate::text::printable;
 use crate::time::WallTime;
 
 /// The words with which a scheduler refuses a worker whose certificate it will never accept again.
@@ -114,6 +117,19 @@ impl CallOrigin {
         match self {
             CallOrigin::Network(address) => Some(address.ip().to_canonical()),
             CallOrigin::Local(_) => None,
+        }
+    }
+
+    /// Returns the source whose connections count together: the machine's address or, of an IPv6 address, the network, all of which one
+    /// machine may have.
+    pub fn source(&self) -> IpAddr {
+        match self.machine() {
+            None => Ipv4Addr::LOCALHOST.into(),
+            Some(IpAddr::V4(address)) => address.into(),
+            Some(IpAddr::V6(address)) => {
+                let [a, b, c, d, ..] = address.segments();
+                Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).into()
+            }
         }
     }
 }
@@ -250,8 +266,12 @@ impl fmt::Display for TokenNumber {
 }
 
 /// A shard as one label of a DNS name, for certificates: the shard itself where it is such a label, else a hash of it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ShardLabel(Arc<str>);
+#[derive(Clone, Debug)]
+pub struct ShardLabel {
+    label: Arc<str>,
+    /// The shard of which the label has the hash, for people. Two labels are the same with it and without.
+    hashed: Option<Shard>,
+}
 
 /// The longest shard that is its own label: a label has 63 bytes, of which two tell the forms apart.
 const MAX_PLAIN_LABEL: usize = 61;
@@ -275,25 +295,82 @@ impl ShardLabel {
                 format!("h-{}", digits.collect::<String>())
             }
         };
-        ShardLabel(label.into())
+        ShardLabel {
+            label: label.into(),
+            hashed: (!is_plain).then(|| shard.clone()),
+        }
     }
 
     /// Accepts a label from a verified certificate.
     pub fn from_label(label: &str) -> Option<Self> {
         let has_form = label.starts_with("s-") || label.starts_with("h-");
-        has_form.then(|| ShardLabel(label.into()))
+        has_form.then(|| ShardLabel {
+            label: label.into(),
+            hashed: None,
+        })
+    }
+
+    /// Accepts the hash of a shard as it is shown where nothing else is known of the shard.
+    pub fn from_hash(text: &str) -> Option<Self> {
+        let digits = text.strip_prefix("h-")?;
+        let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+        let is_hash = digits.len() == 2 * HASH_BYTES && digits.bytes().all(is_digit);
+        is_hash.then(|| ShardLabel::from_label(text))?
+    }
+
+    /// Returns the label with its shard, if this is the shard.
+    pub fn with_shard(self, shard: &Shard) -> Self {
+        let named = ShardLabel::of(shard);
+        if named == self { named } else { self }
+    }
+
+    /// Returns the shard; `None` if only its hash is known.
+    pub fn shard(&self) -> Option<Shard> {
+        match self.label.strip_prefix("s-") {
+            Some(shard) => Shard::try_from(shard).ok(),
+            None => self.hashed.clone(),
+        }
     }
 
     /// Returns the label, with the mark of its form.
     pub fn as_str(&self) -> &str {
-        &self.0
+        &self.label
+    }
+}
+
+impl PartialEq for ShardLabel {
+    fn eq(&self, other: &Self) -> bool {
+        self.label == other.label
+    }
+}
+
+impl Eq for ShardLabel {}
+
+impl PartialOrd for ShardLabel {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for ShardLabel {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.label.cmp(&other.label)
+    }
+}
+
+impl Hash for ShardLabel {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.label.hash(state);
     }
 }
 
 impl fmt::Display for ShardLabel {
-    /// Formats the shard where the label shows it, else the label.
+    /// Formats the shard where it is known, else the label.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0.strip_prefix("s-").unwrap_or(&self.0))
+        match &self.hashed {
+            Some(shard) => f.write_str(&printable(shard.as_str())),
+            None => f.write_str(self.label.strip_prefix("s-").unwrap_or(&self.label)),
+        }
     }
 }
 
@@ -489,6 +566,28 @@ mod tests {
             assert!(text.bytes().all(is_label) && !text.ends_with('-'), "{text}");
         }
         assert_eq!(ShardLabel::of(&shard("w1")).to_string(), "w1");
+    }
+
+    #[test]
+    fn a_label_shows_its_shard_where_that_is_known() {
+        let node = shard("node7.example.com");
+        let label = ShardLabel::of(&node);
+        assert_eq!(label.to_string(), "node7.example.com");
+        let shown = ShardLabel::from_label(label.as_str()).expect("a label");
+        assert_eq!((&shown, shown.shard()), (&label, None));
+        let text = shown.to_string();
+        assert!(text.starts_with("h-"), "{text}");
+        assert_eq!(ShardLabel::from_hash(&text), Some(label.clone()));
+        for text in ["w1", "s-w1", "h-00", "node7.example.com"] {
+            assert_eq!(ShardLabel::from_hash(text), None, "{text}");
+        }
+        let other = shown.clone().with_shard(&shard("node8.example.com"));
+        assert_eq!(other.shard(), None);
+        assert_eq!(shown.with_shard(&node).shard(), Some(node));
+        let plain = ShardLabel::from_label("s-w1").expect("a label");
+        assert_eq!(plain.shard(), Some(shard("w1")));
+        let odd = ShardLabel::of(&shard("a\nb"));
+        assert_eq!(odd.to_string(), "a\\nb");
     }
 
     #[test]

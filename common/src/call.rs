@@ -99,11 +99,17 @@ impl Principal {
         }))
     }
 
+    /// Returns the identity that the caller has proven; `None` if it has proven none, or is this process.
+    pub fn identity(&self) -> Option<&Identity> {
+        match self {
+            Principal::Authenticated(identity) => Some(identity),
+            Principal::Unauthenticated(_) | Principal::Stranger(_) | Principal::Own => None,
+        }
+    }
+
     /// Returns the stranger that the caller is once its identity has ended; `None` before that.
     pub fn expired(&self, now: WallTime) -> Option<Self> {
-        let Principal::Authenticated(identity) = self else {
-            return None;
-        };
+        let identity = self.identity()?;
         let why = "the token or certificate of the caller has expired by the clock of this program's machine. If that clock is right, ask an \
                    administrator for a new token: brasserie token create";
         let until = identity.until?;

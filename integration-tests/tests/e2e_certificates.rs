@@ -405,7 +405,7 @@ fn cluster_of(worker: &WorkerSpec) -> String {
     let read = Credential::read(&worker.data_dir.join("identity/worker.pem"));
     let own = read.expect("whole").expect("a certificate");
     let proven = proven(own.certificate()).expect("a certificate of a cluster");
-    proven.certified.cluster.to_string()
+    proven.certified.trust_domain.to_string()
 }
 
 #[test]
@@ -782,7 +782,8 @@ fn a_second_head_node_with_a_copy_of_the_authority_takes_over_the_workers() {
     let members = members(&cluster.stage, &[&cluster.spec, &second]);
     // The worker joins with a token, of which the second head node knows nothing.
     let token = cluster.token("join", &["--role", "worker"]);
-    let mut spec = cluster.worker("w1", Some(&token));
+    let name = "node7.example.com";
+    let mut spec = cluster.worker(name, Some(&token));
     spec.scheduler = format!("@{}", members.display());
     let _worker = cluster.stage.start_worker(&spec);
     cluster.client.wait_healthy(1);
@@ -807,6 +808,15 @@ fn a_second_head_node_with_a_copy_of_the_authority_takes_over_the_workers() {
     (cluster.client, cluster.secured.spec) = (client, second);
     // It has an administrator of its own, and can revoke the worker that it has never admitted.
     cluster.finish();
-    cluster.asked(&["worker", "revoke", "w1"]);
+    // It knows the worker by its name, which is no label of a certificate.
+    cluster.asked(&["ca", "rotate"]);
+    wait_for("the line of the renewal", || {
+        let lines = cluster.lines(&["--who", name, "--what", "renewCertificate"]);
+        lines.first().map(|line| assert_eq!(line["shard"], name))
+    });
+    let shown = cluster.asked(&["audit", "--who", name]);
+    assert!(shown.contains(&format!("worker `{name}` at ")), "{shown}");
+    let done = cluster.asked(&["worker", "revoke", name]);
+    assert!(done.contains("its tasks run elsewhere"), "{done}");
     assert!(cluster.secured.scheduler.ended().is_some());
 }

@@ -479,7 +479,7 @@ fn credential(authority: &Authority, role: Role, shard: Option<&str>, at: WallTi
     let key = KeyRequest::create().expect("a key");
     let shard = shard.map(|shard| ShardLabel::of(&Shard::try_from(shard).expect("a shard")));
     let certified = Certified {
-        cluster: authority.cluster().clone(),
+        trust_domain: authority.trust_domain().clone(),
         role,
         shard,
         token: None,
@@ -678,7 +678,7 @@ fn a_data_directory_that_has_lost_its_tokens_or_its_authority_is_no_new_one() {
     let mut local = secured.spec.clone();
     local.address = Ipv4Addr::LOCALHOST;
     let identity = secured.spec.data_dir.join("identity");
-    let first = secured.authority().authority().cluster().clone();
+    let first = secured.authority().authority().trust_domain().clone();
     for lost in ["tokens.json", ""] {
         kill_used(&mut secured);
         let path = identity.join(lost);
@@ -708,13 +708,52 @@ fn a_data_directory_that_has_lost_its_tokens_or_its_authority_is_no_new_one() {
                 .find(|line| line["what"] == "identityLost")
                 .map(|_| ())
         });
-        let kept = *secured.authority().authority().cluster() == first;
+        let kept = *secured.authority().authority().trust_domain() == first;
         assert_eq!(kept, !lost.is_empty(), "tokens alone are no cluster");
         // The statement is for one start.
         kill_used(&mut secured);
         secured.scheduler = secured.stage.start_scheduler(&secured.spec);
         secured.wait_up();
     }
+}
+
+#[test]
+fn after_the_loss_of_the_tokens_a_worker_is_revoked_before_it_shows_its_certificate() {
+    let mut secured = Secured::start();
+    let name = "node7.example.com";
+    let (mut worker, _) = secured.join(name);
+    worker.kill_with_keeper();
+    kill_used(&mut secured);
+    let tokens = secured.spec.data_dir.join("identity/tokens.json");
+    fs::remove_file(tokens).expect("a file");
+    let known = secured.spec.clone().with("--after-restoring-a-backup");
+    secured.scheduler = secured.stage.start_scheduler(&known);
+    secured.wait_up();
+    let done = secured.asked(&["worker", "revoke", name]);
+    assert!(
+        done.contains(&format!("knows no worker `{name}`")),
+        "{done}"
+    );
+    let done = secured.asked(&["worker", "revoke", "node8", "--json"]);
+    let done: Value = serde_json::from_str(&done).expect("JSON");
+    assert_eq!(done, json!({ "revoked": "node8", "known": false }));
+    let mut spec = secured.worker(name, None);
+    let mut worker = secured.stage.start_worker(&spec);
+    worker.wait_for_output("join again with a new token");
+    wait_for("the lines of the refusals", || {
+        let lines = secured.lines(&["--who", name, "--refused"]);
+        lines.first().map(|line| assert_eq!(line["shard"], name))
+    });
+    worker.kill_with_keeper();
+    drop(worker);
+    for shard in [name, "node8"] {
+        let token = secured.token(shard, &["--role", "worker"]);
+        spec = secured.worker(shard, Some(&token));
+        let _worker = secured.stage.start_worker(&spec);
+        secured.wait_healthy(shard);
+    }
+    let done = secured.asked(&["worker", "revoke", name]);
+    assert!(done.contains("its tasks run elsewhere"), "{done}");
 }
 
 #[test]

@@ -27,7 +27,9 @@ pub use brasserie_scheduler_core::{LACKS_INPUT, STORE_FAILS};
 pub use files::input_fault;
 pub use inbox::Stopped;
 pub use program::run;
-pub use security::{AuthorityCreation, PlainPeers, SecurityError};
+pub use security::{
+    AuthorityCreation, IdentityExamination, PlainPeers, SecurityError, examine_identity,
+};
 pub use sources::{ConfigSource, Periods};
 pub use start::{
     DirectoryOrigin, EndError, NewCluster, SchedulerHandle, StartError, StartOptions, start,

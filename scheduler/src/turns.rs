@@ -230,12 +230,12 @@ impl Caller {
             Principal::Stranger(stranger) => &stranger.from,
             Principal::Authenticated(identity) => &identity.from,
         };
-        match (origin, from) {
-            (CallOrigin::Local(_), _) => Caller::Local,
-            (CallOrigin::Network(address), Principal::Authenticated(identity)) => identity
-                .token
-                .map_or(Caller::Connection(*address), Caller::Token),
-            (CallOrigin::Network(address), _) => Caller::Connection(*address),
+        match origin {
+            CallOrigin::Local(_) => Caller::Local,
+            CallOrigin::Network(address) => {
+                let token = from.identity().and_then(|identity| identity.token);
+                token.map_or(Caller::Connection(*address), Caller::Token)
+            }
         }
     }
 }

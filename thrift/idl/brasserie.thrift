@@ -972,8 +972,10 @@ service Brasserie extends scheduler.BistroScheduler {
     1: NotAdmittedException ex,
   ),
 
-  // Refuses the shard's certificates from now on, and closes its connections. A new token lets it join again.
-  void revokeWorker(1: string shard) throws (
+  // Refuses the shard's certificates from now on, and closes its connections. A new token lets it join again. shard: its name, or its hash as
+  // it is shown where the name is not known. Returns whether a certificate of the shard was known. An older scheduler returns nothing, and
+  // refuses a shard that is not known.
+  bool revokeWorker(1: string shard) throws (
     1: NotAdmittedException ex,
   ),
 

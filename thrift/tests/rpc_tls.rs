@@ -41,7 +41,7 @@ fn label(shard: &str) -> ShardLabel {
 fn worker(authority: &Authority, shard: &str, at: WallTime) -> Credential {
     let key = KeyRequest::create().expect("a key");
     let certified = Certified {
-        cluster: authority.cluster().clone(),
+        trust_domain: authority.trust_domain().clone(),
         role: Role::Worker,
         shard: Some(label(shard)),
         token: None,
@@ -151,7 +151,7 @@ fn pool(authority: &Authority, own: Option<&Credential>) -> ClientPool {
 }
 
 fn at(server: &TestServer, authority: &Authority) -> PeerAddr {
-    let name = authority.cluster().of_role(Role::Scheduler);
+    let name = authority.trust_domain().of_role(Role::Scheduler);
     server.peer().proving(&name)
 }
 
@@ -468,9 +468,9 @@ async fn a_server_closes_the_connections_of_peers_that_may_no_longer_call() {
     assert_eq!(who(&one, &peer).await, "worker w1");
     assert_eq!(who(&two, &peer).await, "worker w2");
     let (mut lost, mut kept) = (one.losses(&peer), two.losses(&peer));
-    let is_first = |peer: &Principal| match peer {
-        Principal::Authenticated(identity) => identity.shard == Some(label("w1")),
-        _ => false,
+    let is_first = |peer: &Principal| {
+        let identity = peer.identity();
+        identity.is_some_and(|identity| identity.shard == Some(label("w1")))
     };
     server.handle.disconnector().disconnect(is_first);
     tokio::time::timeout(PATIENCE, lost.next())
@@ -567,7 +567,7 @@ async fn a_session_that_is_resumed_proves_no_more_than_its_certificate_does_now(
         client_config(Some(&own), &authority.trusted(now()), THRIFT).expect("a configuration");
     let pool = pool_with(Arc::clone(&tls));
     assert_eq!(who(&pool, &peer).await, "worker w1");
-    let name = authority.cluster().of_role(Role::Scheduler);
+    let name = authority.trust_domain().of_role(Role::Scheduler);
     let raw = RawTls::connect(server.addr(), &tls, &name);
     assert!(raw.is_resumed(), "{:?}", raw.0.conn.handshake_kind());
     is_revoked.store(true, Ordering::Relaxed);
@@ -705,7 +705,7 @@ async fn a_stranger_sends_short_frames_only_and_hostile_ones_inside_tls_harm_nob
     let authority = authority();
     let server = serve(&authority, &scheduler(&authority), Limits::DEFAULT).await;
     let (address, peer) = (server.addr(), at(&server, &authority));
-    let name = authority.cluster().of_role(Role::Scheduler);
+    let name = authority.trust_domain().of_role(Role::Scheduler);
     let own = worker(&authority, "w1", now());
     let trusted = authority.trusted(now());
     let anonymous = client_config(None, &trusted, THRIFT).expect("a configuration");

@@ -9,7 +9,7 @@ use std::time::Duration;
 use brasserie_common::time::{DurationError, parse_duration};
 use brasserie_common::{ServiceAddress, Shard, size};
 use brasserie_common_artifacts::{DiskFlag, USUAL_SERVED};
-use brasserie_common_identity::{TOKEN_IN_PLAIN_SIGHT, Token};
+use brasserie_common_identity::{JOIN_TOKEN_VARIABLE, TOKEN_IN_PLAIN_SIGHT, Token};
 use brasserie_common_runtime::net::{parse_peer, parse_socket};
 use brasserie_common_runtime::{ListenAddress, LogFormat, NetworkExposure};
 use brasserie_thrift::rpc::CallTimeouts;
@@ -21,7 +21,7 @@ use crate::containment::Contain;
 use crate::directory::{DirectoryError, hostname};
 use crate::keeper::{KeeperPolicy, StartedBy};
 use crate::member_file::MemberFileError;
-use crate::membership::{TOKEN_VARIABLE, has_joined};
+use crate::membership::has_joined;
 use crate::options::{OnSigterm, PlainAddressError, SchedulerOptions, StartOptions, TokenPlace};
 use crate::output::Retention;
 use crate::process::{AllowedUser, PassedEnvironment};
@@ -271,7 +271,7 @@ pub enum ConfigError {
     #[error(transparent)]
     Plain(#[from] PlainAddressError),
     #[error(
-        "{TOKEN_VARIABLE} is set, but is no text, or an empty one: put a token of `brasserie token create --role worker` there, or unset it"
+        "{JOIN_TOKEN_VARIABLE} is set, but is no text, or an empty one: put a token of `brasserie token create --role worker` there, or unset it"
     )]
     EmptyVariable,
     #[error(
@@ -292,7 +292,7 @@ pub enum ConfigError {
 impl Cli {
     /// Parses the program's arguments. Prints help or an error and ends the process (code 0 or 2) if the worker is not to run.
     pub fn parse_or_exit() -> StartOptions {
-        let variable = std::env::var_os(TOKEN_VARIABLE);
+        let variable = std::env::var_os(JOIN_TOKEN_VARIABLE);
         // The parser's own message would repeat the token.
         let options = match Token::is_in_command_line() {
             true => Err(ConfigError::TokenInWords),
@@ -327,7 +327,7 @@ impl Cli {
         }
     }
 
-    /// Checks the flags together, and converts them to options. `variable` is the value of [`TOKEN_VARIABLE`].
+    /// Checks the flags together, and converts them to options. `variable` is the value of [`JOIN_TOKEN_VARIABLE`].
     pub fn into_options(self, variable: Option<&OsStr>) -> Result<StartOptions, ConfigError> {
         let started_by = self.started_by();
         let has_joined = has_joined(&self.data_dir);

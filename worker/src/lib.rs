@@ -51,7 +51,7 @@ pub use containment::Contain;
 pub use driver::WorkerEnd;
 pub use keeper::StartedBy;
 pub use marker::{Marker, marker};
-pub use membership::{MembershipError, TOKEN_VARIABLE as JOIN_TOKEN_VARIABLE, has_no_authority};
+pub use membership::{MembershipError, has_no_authority};
 pub use options::{OnSigterm, PlainAddressError, SchedulerOptions, StartOptions, TokenPlace};
 pub use output::Retention;
 pub use process::Runner;

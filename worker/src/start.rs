@@ -258,8 +258,8 @@ async fn start_all(
     let (service, lanes) = WorkerService::new(Arc::clone(&logs), artifacts, membership.clone());
     let stop = CancellationToken::new();
     let server = server.serve(service, Limits::DEFAULT, stop.child_token());
-    membership.watch(&server);
-    tokio::spawn(membership.keep(renewing, standings.scheduler(), stop.clone()));
+    membership.set_server(&server);
+    tokio::spawn(membership.renew_until_stopped(renewing, standings.scheduler(), stop.clone()));
     let performer = Performer::new((runner, desk), clients, own.clone(), timed);
     let memory = Memory::new(directory.path(), clock.now());
     takes_calls(&options, &worker, address, directory.path());

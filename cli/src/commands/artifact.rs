@@ -330,7 +330,7 @@ fn locate(args: &LocateArgs) -> Result<CommandEnding> {
 }
 
 fn remove_file(args: &RmArgs, name: &str) -> Result<CommandEnding> {
-    let connection = args.ask.connect_patiently()?;
+    let connection = args.ask.connect_for_changes()?;
     if let Err(why) = block_on(connection.remove_file(name, args.force))?? {
         bail!("{why}");
     }
@@ -347,7 +347,7 @@ fn remove(args: &RmArgs) -> Result<CommandEnding> {
     if let Some(name) = &args.file {
         return remove_file(args, name);
     }
-    let connection = args.ask.connect_patiently()?;
+    let connection = args.ask.connect_for_changes()?;
     let needed = match args.force {
         true => NeededOutputs::Forget,
         false => NeededOutputs::Keep,

@@ -14,7 +14,7 @@ use crate::output::{Layout, OutputReader, json_text, print, print_raw, table};
 /// The time between two looks for new lines.
 const FOLLOW_PERIOD: Duration = Duration::from_secs(1);
 
-/// Show who has changed what, from where and with which outcome, and who was refused.
+/// Show the changes of a cluster, with their callers, addresses and outcomes, and the callers that were refused.
 ///
 /// The scheduler writes a line for each call that changes something, for workers that join or renew their certificates, for callers that it
 /// refuses, for config files that come into force, and for its starts and stops. It keeps the last 128 MiB of lines in DIR/audit, or as
@@ -22,10 +22,10 @@ const FOLLOW_PERIOD: Duration = Duration::from_secs(1);
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Try it:
-  brasserie audit --since 1h                         what has happened in the last hour
-  brasserie audit --who ana --since 2026-11-30       what ana has done since that day, in UTC
-  brasserie audit --what copy                        what was done to the job `copy`
-  brasserie audit --what pauseJob --json             who has paused jobs, for programs: one object a line
+  brasserie audit --since 1h                         the lines of the last hour
+  brasserie audit --who ana --since 2026-11-30       the calls of ana since that day, in UTC
+  brasserie audit --what copy                        the changes of the job `copy`
+  brasserie audit --what pauseJob --json             the pauses of jobs, for programs: one object a line
   brasserie audit --refused --follow                 refusals and failures as they come
 
 Exit codes:

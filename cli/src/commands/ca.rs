@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use anyhow::Result;
+use brasserie_common::text::counted;
 use brasserie_thrift::generated::brasserie::AuthorityStatus;
 use clap::Subcommand;
 use serde_json::{Value, json};
@@ -20,7 +21,8 @@ const MOST_NAMED: usize = 20;
 #[command(after_help = "\
 Exit codes:
   0  shown; `rotate`: the step is done and on disk
-  1  refused, and nothing has changed; or the scheduler gave no answer, and `brasserie ca status` shows the result
+  1  refused, and nothing has changed; or the step is in force, and the message says what the disk has not taken; or the
+     scheduler gave no answer, and `brasserie ca status` shows the result
   2  wrong usage, or a file that cannot be read or used")]
 pub(crate) struct CaArgs {
     #[command(subcommand)]
@@ -33,8 +35,9 @@ enum CaCommand {
     Status(AskArgs),
     /// Replace the authority, in two steps, without the end of any task.
     ///
-    /// The first step creates another authority. From then on the certificates of both are accepted. Workers renew theirs within seconds;
-    /// those that are away do so when they are back. Tokens go on working. `brasserie ca status` shows which workers are missing.
+    /// The first step creates another authority. From then on the certificates of both are accepted. Workers renew theirs within seconds,
+    /// or some minutes if there are thousands; those that are away do so when they are back. Tokens go on working. `brasserie ca status` shows
+    /// which workers are missing.
     ///
     /// The second step, --finish, ends the trust in the former authority. Tokens that were created before the first step are refused then: give
     /// their holders new ones. `brasserie token list` names them. The scheduler's own file identity/admin.token is already up to date.
@@ -77,7 +80,7 @@ fn status(args: &AskArgs) -> Result<CommandEnding> {
 }
 
 fn rotate(args: &RotateArgs) -> Result<CommandEnding> {
-    let connection = args.ask.connect_patiently()?;
+    let connection = args.ask.connect_for_changes()?;
     let status = block_on(connection.rotate_authority(args.finish, args.force))??;
     let done = match args.finish {
         true => {
@@ -85,9 +88,9 @@ fn rotate(args: &RotateArgs) -> Result<CommandEnding> {
              list` names. HTTPS clients (curl --cacert) need the present identity/authority.pem.\n"
         }
         false => {
-            "A new authority is in force, and the former one is still accepted. Workers renew their certificates within seconds; when \
-             `brasserie ca status` shows that all have, finish with `brasserie ca rotate --finish`\nBefore that, give HTTPS clients (curl --cacert) the \
-             present identity/authority.pem of the scheduler.\n"
+            "A new authority is in force, and the former one is still accepted. Workers renew their certificates within seconds, or some \
+             minutes if there are thousands; when `brasserie ca status` shows that all have, finish with `brasserie ca rotate --finish`\nBefore that, \
+             give HTTPS clients (curl --cacert) the present identity/authority.pem of the scheduler.\n"
         }
     };
     match args.ask.json {
@@ -118,15 +121,22 @@ fn shown(status: &AuthorityStatus, flag: &str) -> Result<String> {
         let _ = writeln!(text, "replaces      {}", printable(former));
         let names = status.behind.iter().flatten().take(MOST_NAMED);
         let names: Vec<String> = names.map(|name| printable(name).to_string()).collect();
-        let count = status.behind_count.unwrap_or_default();
+        let count = u64::try_from(status.behind_count.unwrap_or_default()).unwrap_or_default();
+        let count = count.max(names.len() as u64);
+        let behind = counted(count, "worker");
+        let have = if count == 1 { "has" } else { "have" };
         let _ = match (count, names.is_empty()) {
-            (0, _) | (_, true) => writeln!(
+            (0, true) => writeln!(
                 text,
                 "\nAll workers have certificates of the new authority: `brasserie ca rotate --finish{flag}` ends the trust in the former one"
             ),
-            (count, false) => writeln!(
+            (_, true) => writeln!(
                 text,
-                "\n{count} workers have certificates of the former authority, among them: {}",
+                "\n{behind} {have} certificates of the former authority"
+            ),
+            (_, false) => writeln!(
+                text,
+                "\n{behind} {have} certificates of the former authority, among them: {}",
                 names.join(", ")
             ),
         };
@@ -143,4 +153,33 @@ fn document(status: &AuthorityStatus) -> Value {
         "behind": status.behind,
         "behind_count": status.behind_count,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workers_that_are_behind_are_counted_also_without_their_names() {
+        let shown = |names: &[&str], count| {
+            let behind = names.iter().map(|name| (*name).to_owned());
+            let status = AuthorityStatus {
+                cluster: Some("c".to_owned()),
+                hash: Some("h".to_owned()),
+                expires_ms: Some(0),
+                former: Some("f".to_owned()),
+                behind: Some(behind.collect()),
+                behind_count: count,
+            };
+            let text = shown(&status, "").expect("it is complete");
+            text.lines().last().unwrap_or_default().to_owned()
+        };
+        assert!(shown(&[], Some(0)).starts_with("All workers have"));
+        let former = "certificates of the former authority";
+        assert_eq!(shown(&[], Some(3)), format!("3 workers have {former}"));
+        let one = format!("1 worker has {former}, among them: w1");
+        for count in [Some(1), None] {
+            assert_eq!(shown(&["w1"], count), one);
+        }
+    }
 }

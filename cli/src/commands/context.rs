@@ -104,7 +104,7 @@ fn add(args: &AddArgs) -> Result<()> {
     let token = args
         .token_file
         .as_deref()
-        .map(access::token_in)
+        .map(access::read_token)
         .transpose()?;
     let exposure = NetworkExposure::of(args.insecure_network);
     let context = asked(args.scheduler.clone(), token, exposure)?;

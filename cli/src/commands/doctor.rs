@@ -1,8 +1,11 @@
-//! `brasserie doctor`: checks what a worker on this machine can provide and enforce.
+//! `brasserie doctor`: checks what a worker on this machine can provide and enforce, or the data directory of a scheduler.
+
+mod scheduler;
 
 use std::path::PathBuf;
 
 use anyhow::Result;
+use brasserie_common_runtime::Clock;
 use brasserie_worker::doctor::{CheckVerdict, Examined, Finding, examine};
 use serde_json::{Value, json};
 
@@ -10,11 +13,13 @@ use crate::CommandEnding;
 use crate::connection::block_on;
 use crate::output::{print, print_json, table};
 
-/// Check this machine as a worker would, and leave nothing behind. Exit code 0: a worker can fulfil its guarantees here; 1: a requirement
-/// is missing. Missing optional features are reported too.
+/// Check this machine as a worker would, or the data directory of a scheduler, and leave nothing behind.
+///
+/// Exit code 0: a worker can fulfil its guarantees here, or a scheduler can use its directory; 1: a requirement is missing. Missing optional
+/// features are reported too, and so are an authority and a token in `identity/admin.token` that soon expire.
 #[derive(Debug, clap::Args)]
 pub(crate) struct DoctorArgs {
-    /// The data directory of a worker; the command does not create it.
+    /// The data directory of a worker or of a scheduler; the command does not create it. That of a scheduler is checked alone.
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
     /// The program `nvidia-smi`, as in the worker's flag.
@@ -26,16 +31,47 @@ pub(crate) struct DoctorArgs {
 }
 
 pub(crate) fn run(args: &DoctorArgs) -> Result<CommandEnding> {
-    let what = Examined {
-        data_dir: args.data_dir.clone(),
-        nvidia_smi: args.nvidia_smi.clone(),
+    let directory = args.data_dir.as_deref();
+    let (subject, found) = match directory.filter(|path| scheduler::is_its_directory(path)) {
+        Some(path) => (Subject::Scheduler, scheduler::examine(path, Clock.wall())),
+        None => {
+            let what = Examined {
+                data_dir: args.data_dir.clone(),
+                nvidia_smi: args.nvidia_smi.clone(),
+            };
+            (Subject::Worker, block_on(examine(&what))?)
+        }
     };
-    let found = block_on(examine(&what))?;
     match args.json {
         true => print_json(&as_json(&found))?,
-        false => print(&as_text(&found))?,
+        false => print(&as_text(subject, &found))?,
     }
     Ok(ending(&found))
+}
+
+/// The program for which the checks are.
+#[derive(Clone, Copy)]
+enum Subject {
+    /// It may work on this machine.
+    Worker,
+    /// It has used the data directory.
+    Scheduler,
+}
+
+impl Subject {
+    /// Returns the last line of the output.
+    fn conclusion(self, lacking: usize) -> String {
+        match (self, lacking) {
+            (Subject::Worker, 0) => "A worker can fulfil its guarantees here.".to_owned(),
+            (Subject::Scheduler, 0) => "The scheduler can use its data directory.".to_owned(),
+            (Subject::Worker, 1) => "One requirement of a worker is missing.".to_owned(),
+            (Subject::Scheduler, 1) => "One requirement of the scheduler is missing.".to_owned(),
+            (Subject::Worker, count) => format!("{count} requirements of a worker are missing."),
+            (Subject::Scheduler, count) => {
+                format!("{count} requirements of the scheduler are missing.")
+            }
+        }
+    }
 }
 
 fn ending(found: &[Finding]) -> CommandEnding {
@@ -45,7 +81,7 @@ fn ending(found: &[Finding]) -> CommandEnding {
     }
 }
 
-fn as_text(found: &[Finding]) -> String {
+fn as_text(subject: Subject, found: &[Finding]) -> String {
     let rows: Vec<Vec<String>> = found
         .iter()
         .map(|finding| {
@@ -58,11 +94,7 @@ fn as_text(found: &[Finding]) -> String {
         .iter()
         .filter(|f| f.verdict == CheckVerdict::Lacking)
         .count();
-    text.push_str(&match lacking {
-        0 => "\nA worker can fulfil its guarantees here.\n".to_owned(),
-        1 => "\nOne requirement of a worker is missing.\n".to_owned(),
-        count => format!("\n{count} requirements of a worker are missing.\n"),
-    });
+    text.push_str(&format!("\n{}\n", subject.conclusion(lacking)));
     text
 }
 
@@ -102,7 +134,8 @@ mod tests {
 
     #[test]
     fn the_table_has_a_line_for_each_finding_and_moves_no_cursor() {
-        let text = as_text(&found(&[CheckVerdict::Limited, CheckVerdict::Lacking]));
+        let found = found(&[CheckVerdict::Limited, CheckVerdict::Lacking]);
+        let text = as_text(Subject::Worker, &found);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[0], "topic   verdict  details");
         let told = r"as \u{1b}[1mit\u{1b}[0m's";

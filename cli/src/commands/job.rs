@@ -155,7 +155,7 @@ pub(crate) fn run(args: &JobArgs) -> Result<CommandEnding> {
         JobCommand::Submit(args) => submit(args),
         JobCommand::Delete(args) => delete(args),
         JobCommand::Forgive(args) => {
-            let connection = args.ask.connect_patiently()?;
+            let connection = args.ask.connect_for_changes()?;
             let whom = match args.failed {
                 true => Forgiven::Failed,
                 false => Forgiven::All,
@@ -165,14 +165,14 @@ pub(crate) fn run(args: &JobArgs) -> Result<CommandEnding> {
         }
         JobCommand::DeleteHistory(args) => delete_history(args),
         JobCommand::Pause(args) => {
-            let connection = args.ask.connect_patiently()?;
+            let connection = args.ask.connect_for_changes()?;
             let outcome = block_on(connection.pause_job(&args.job))??;
             end(&args.ask, &args.job, "paused", outcome.map(|()| None))
         }
         JobCommand::Cancel(args) => cancel(args),
         JobCommand::Wait(args) => wait::run(args),
         JobCommand::Resume(args) => {
-            let connection = args.ask.connect_patiently()?;
+            let connection = args.ask.connect_for_changes()?;
             let outcome = block_on(connection.resume_job(&args.job))??;
             end(&args.ask, &args.job, "resumed", outcome.map(|()| None))
         }
@@ -274,7 +274,7 @@ fn end(
 }
 
 fn delete(args: &Delete) -> Result<CommandEnding> {
-    let connection = args.ask.connect_patiently()?;
+    let connection = args.ask.connect_for_changes()?;
     let expected = args.expect_version.unwrap_or(ANY_VERSION);
     let job = &args.job;
     if let ChangeOutcome::Refused { message, .. } = block_on(connection.remove_job(job, expected))??
@@ -310,7 +310,7 @@ fn tasks_text(count: i64) -> String {
 }
 
 fn cancel(args: &Named) -> Result<CommandEnding> {
-    let connection = args.ask.connect_patiently()?;
+    let connection = args.ask.connect_for_changes()?;
     let job = &args.job;
     let running = match block_on(connection.cancel_job(job))?? {
         ChangeOutcome::Done(running) => running,
@@ -330,7 +330,7 @@ fn cancel(args: &Named) -> Result<CommandEnding> {
 }
 
 fn delete_history(args: &DeleteHistory) -> Result<CommandEnding> {
-    let connection = args.ask.connect_patiently()?;
+    let connection = args.ask.connect_for_changes()?;
     let outcome = block_on(connection.delete_history(&args.job, &args.nodes))??;
     let deleted = match outcome {
         ChangeOutcome::Done(deleted) => deleted,
@@ -376,7 +376,7 @@ fn submit(args: &Submit) -> Result<CommandEnding> {
     if let Some(problem) = whole_file(&text) {
         return Err(Failure::usage(format!("{shown}: {problem}")).into());
     }
-    let connection = args.ask.connect_patiently()?;
+    let connection = args.ask.connect_for_changes()?;
     let expected = match args.replace {
         true => ANY_VERSION,
         false => args.expect_version.unwrap_or(AS_TEXT_SAYS),

@@ -70,7 +70,7 @@ pub(crate) fn run(args: &PlanArgs) -> Result<CommandEnding> {
         format: format_name(Format::of_path(&args.file)).to_owned(),
         folder,
     };
-    let connection = Connection::patiently_to(&args.scheduler)?;
+    let connection = Connection::for_changes_to(&args.scheduler)?;
     let asked = async {
         let plan = connection.plan_config(&arguments).await?;
         let jobs = PlannedJobs::of(

@@ -403,12 +403,12 @@ async fn retry_failed(
     if let Some(why) = why_no_nodes(&status) {
         return Ok(Some(WatchEnd::Broken(why)));
     }
-    let patient = Connection::patient(address)?;
+    let changes = Connection::for_changes(address)?;
     let mut failed = 0;
     for job in status.jobs.iter().flatten().filter(|job| has_failed(job)) {
         let name = job.name.as_deref().unwrap_or_default();
         if let ChangeOutcome::Refused { message, .. } =
-            patient.forgive_tasks(name, Forgiven::Failed).await?
+            changes.forgive_tasks(name, Forgiven::Failed).await?
         {
             anyhow::bail!("the failed tasks cannot run again: {message}");
         }

@@ -446,7 +446,7 @@ fn document_of(task: &ListedTask, last_lines: &Option<Vec<String>>) -> Value {
 }
 
 fn kill(args: &KillArgs) -> Result<CommandEnding> {
-    let connection = args.ask.connect_patiently()?;
+    let connection = args.ask.connect_for_changes()?;
     let outcomes = block_on(kill_each(&connection, args))??;
     let failed = outcomes.iter().any(|(_, outcome)| outcome.is_err());
     if args.ask.json {

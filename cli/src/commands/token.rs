@@ -29,8 +29,10 @@ const PERSON_LIFE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 #[command(after_help = "\
 Exit codes:
   0  the token is created or ended, and that is on disk; or the list is printed
-  1  refused, and nothing has changed; or the scheduler gave no answer, and `brasserie token list` shows the result; `revoke`: or the
-     disk takes nothing, and the revocation is in effect, but not on disk yet
+  1  one of these, as the message says:
+     - The scheduler has refused the call, and nothing has changed.
+     - The scheduler gave no answer. `brasserie token list` shows the result.
+     - The scheduler's disk takes nothing. A revocation is in effect then, but not on disk yet.
   2  wrong usage, terms that no token may have, or a file that cannot be read or used")]
 pub(crate) struct TokenArgs {
     #[command(subcommand)]
@@ -95,7 +97,8 @@ struct CreateArgs {
     /// one owner.
     #[arg(long, value_name = "NAME")]
     owner: Option<String>,
-    /// An account that a submitter's jobs may name as `user` and `group`, besides that of the settings; may be given several times.
+    /// An account that jobs which a submitter submits with this token may name as `user` and `group`, besides that of the settings; may be
+    /// given several times. Other tokens of the owner have their own accounts.
     #[arg(long, value_name = "USER[:GROUP]")]
     run_as: Vec<String>,
     /// A text that `brasserie token list` shows with the token, such as its holder or its purpose.
@@ -148,7 +151,7 @@ fn create(args: &CreateArgs) -> Result<CommandEnding> {
     if !is_join && args.uses.is_some() {
         return Err(Failure::usage("--uses is for tokens of workers".to_owned()).into());
     }
-    let connection = args.ask.connect_patiently()?;
+    let connection = args.ask.connect_for_changes()?;
     let created = block_on(connection.create_token(terms))??;
     let token = created.token.unwrap_or_default();
     let status = created.status.unwrap_or_default();
@@ -248,7 +251,7 @@ fn moment(milliseconds: Option<i64>) -> String {
 }
 
 fn revoke(args: &RevokeArgs) -> Result<CommandEnding> {
-    let connection = args.ask.connect_patiently()?;
+    let connection = args.ask.connect_for_changes()?;
     block_on(connection.revoke_token(&args.number))??;
     let number = printable(&args.number);
     args.ask.say(

@@ -22,15 +22,14 @@ use sha2::Digest as _;
 use time::OffsetDateTime;
 
 use crate::credential::{read_certificates, read_secret, write_certificates, write_secret};
-use crate::names::{Certified, Cluster, hex};
+use crate::life::{CLOCK_SKEW, Life};
+use crate::names::{Certified, TrustDomain, hex};
 use crate::{Credential, IdentityError, KeyRequest};
 
 /// The name of the file with the authority's certificate.
 pub const CERTIFICATE: &str = "authority.pem";
 /// The name of the file with its key.
 pub const KEY: &str = "authority.key";
-/// How far certificates are backdated, for machines whose clocks are behind.
-pub const CLOCK_SKEW: Duration = Duration::from_secs(24 * 60 * 60);
 /// The lifetime of an authority: ten years. A rotation replaces it earlier.
 const AUTHORITY_LIFETIME: Duration = Duration::from_secs(3650 * 24 * 60 * 60);
 /// The longest rotation, after which nobody trusts the former authority any more: 90 days, many times the life of a certificate.
@@ -52,7 +51,7 @@ impl Lifetime {
 }
 
 /// The SHA-256 of an authority's certificate, by which a worker that joins recognizes its cluster.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AuthorityHash(pub [u8; 32]);
 
 impl AuthorityHash {
@@ -69,7 +68,7 @@ impl fmt::Display for AuthorityHash {
 
 /// The authority of a cluster.
 pub struct Authority {
-    cluster: Cluster,
+    trust_domain: TrustDomain,
     certificate: CertificateDer<'static>,
     issuer: Issuer<'static, KeyPair>,
     /// The predecessor, while a rotation is under way.
@@ -86,21 +85,21 @@ struct Former {
 impl Former {
     /// Returns the time at which its word for the successor expires. One that cannot be read is not valid at any time.
     fn until(&self) -> WallTime {
-        expiry(&self.crossing).unwrap_or(WallTime(0))
+        Life::of(&self.crossing).map_or(WallTime(0), |life| life.until)
     }
 }
 
 impl Authority {
     /// Creates the authority of a new cluster.
     pub fn create(now: WallTime) -> Result<Self, IdentityError> {
-        Authority::create_for(Cluster::random()?, now)
+        Authority::create_for(TrustDomain::random()?, now)
     }
 
     /// Creates another authority of the same cluster, which this one vouches for.
     pub fn successor(&self, now: WallTime) -> Result<Self, IdentityError> {
-        let made = Authority::create_for(self.cluster.clone(), now)?;
+        let made = Authority::create_for(self.trust_domain.clone(), now)?;
         let key = made.issuer.key();
-        let mut crossing = params(&self.cluster, key, now, Lifetime(LONGEST_ROTATION))?;
+        let mut crossing = params(&self.trust_domain, key, now, Lifetime(LONGEST_ROTATION))?;
         crossing.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         let crossing = crossing.signed_by(key, &self.issuer)?.der().clone();
         let former = Some(Former {
@@ -110,12 +109,12 @@ impl Authority {
         Ok(Authority { former, ..made })
     }
 
-    fn create_for(cluster: Cluster, now: WallTime) -> Result<Self, IdentityError> {
+    fn create_for(trust_domain: TrustDomain, now: WallTime) -> Result<Self, IdentityError> {
         let key = KeyPair::generate()?;
-        let params = params(&cluster, &key, now, Lifetime(AUTHORITY_LIFETIME))?;
+        let params = params(&trust_domain, &key, now, Lifetime(AUTHORITY_LIFETIME))?;
         let certificate = params.self_signed(&key)?.der().clone();
         Ok(Authority {
-            cluster,
+            trust_domain,
             certificate,
             issuer: Issuer::new(params, key),
             former: None,
@@ -150,10 +149,10 @@ impl Authority {
             path: key_path,
             problem,
         })?;
-        let cluster = cluster_of(&certificate).map_err(damaged)?;
+        let trust_domain = trust_domain_of(&certificate).map_err(damaged)?;
         let issuer = Issuer::from_ca_cert_der(&certificate, key)?;
         Ok(Some(Authority {
-            cluster,
+            trust_domain,
             certificate,
             issuer,
             former,
@@ -177,12 +176,33 @@ impl Authority {
         write_secret(&path, own.as_bytes())
     }
 
-    /// Ends the rotation: the authority in this folder does not vouch by its predecessor any more. Returns the authority that is left.
+    /// Removes all keys but this authority's from its folder: what [`Authority::write`] leaves if it is cut off. Returns whether there were
+    /// such keys.
+    pub fn remove_other_keys(&self, folder: &Path) -> Result<bool, IdentityError> {
+        let path = folder.join(KEY);
+        let keys = pem::parse_many(read_secret(&path)?);
+        if keys.is_ok_and(|keys| keys.len() <= 1) {
+            return Ok(false);
+        }
+        write_secret(&path, self.issuer.key().serialize_pem().as_bytes())?;
+        Ok(true)
+    }
+
+    /// Ends the rotation: the authority in this folder does not vouch by its predecessor any more. Returns the authority that is left. If it
+    /// errors, the folder has the authority as before.
     pub fn forget_former(&self, folder: &Path) -> Result<Self, IdentityError> {
         let path = folder.join(CERTIFICATE);
+        let gone = |problem: String| IdentityError::Damaged {
+            path: path.clone(),
+            problem,
+        };
+        let kept = Authority::read(folder)?;
+        let kept = kept.ok_or_else(|| gone("somebody has removed it".to_owned()))?;
         write_certificates(&path, std::slice::from_ref(&self.certificate))?;
-        let gone = |problem: String| IdentityError::Damaged { path, problem };
-        Authority::read(folder)?.ok_or_else(|| gone("somebody has removed it".to_owned()))
+        Ok(Authority {
+            former: None,
+            ..kept
+        })
     }
 
     /// Returns the certificates that one issued now is shown with: the authority's own, and while a rotation is under way, the former
@@ -222,7 +242,7 @@ impl Authority {
 
     /// Returns whether this authority has issued a verified certificate, and not the one that a rotation replaces.
     pub fn has_issued(&self, certificate: &CertificateDer<'_>) -> bool {
-        let expires = expiry(certificate).unwrap_or(WallTime(0));
+        let expires = Life::of(certificate).map_or(WallTime(0), |life| life.until);
         match &self.former {
             None => true,
             Some(_) => leads_to(
@@ -241,11 +261,11 @@ impl Authority {
 
     /// Returns the time at which the authority expires.
     pub fn until(&self) -> Result<WallTime, IdentityError> {
-        expiry(&self.certificate)
+        Ok(Life::of(&self.certificate)?.until)
     }
 
-    pub fn cluster(&self) -> &Cluster {
-        &self.cluster
+    pub fn trust_domain(&self) -> &TrustDomain {
+        &self.trust_domain
     }
 
     pub fn certificate(&self) -> &CertificateDer<'static> {
@@ -269,11 +289,7 @@ impl Authority {
         let request = CertificateSigningRequestDer::from(request);
         let request = CertificateSigningRequestParams::from_der(&request);
         let public = request.map_err(IdentityError::BadRequest)?.public_key;
-        let name = match &certified.shard {
-            Some(shard) => format!("{} {shard}", certified.role),
-            None => certified.role.to_string(),
-        };
-        let mut params = subject(certified.names(), name)?;
+        let mut params = subject(certified.names(), certified.subject())?;
         params.extended_key_usages = vec![
             ExtendedKeyUsagePurpose::ServerAuth,
             ExtendedKeyUsagePurpose::ClientAuth,
@@ -315,7 +331,7 @@ impl Authority {
     ) -> Result<Credential, IdentityError> {
         let key = KeyRequest::create()?;
         let certified = Certified {
-            cluster: self.cluster.clone(),
+            trust_domain: self.trust_domain.clone(),
             role,
             shard: None,
             token: None,
@@ -323,13 +339,6 @@ impl Authority {
         let chain = self.certify(key.request(), &certified, now, lifetime)?;
         key.with_chain(chain)
     }
-}
-
-/// Returns the time at which a certificate expires.
-fn expiry(certificate: &CertificateDer<'_>) -> Result<WallTime, IdentityError> {
-    let parsed = x509_parser::parse_x509_certificate(certificate);
-    let (_, parsed) = parsed.map_err(|error| IdentityError::NotOurs(error.to_string()))?;
-    Ok(WallTime::from_secs(parsed.validity().not_after.timestamp()))
 }
 
 /// Returns whether the first of the certificates that a peer has shown goes back to this authority at a time: the authority has issued it, or
@@ -355,14 +364,14 @@ pub fn leads_to(
 
 /// Returns the content of a certificate of an authority, whichever authority issues it.
 fn params(
-    cluster: &Cluster,
+    trust_domain: &TrustDomain,
     key: &KeyPair,
     now: WallTime,
     lifetime: Lifetime,
 ) -> Result<CertificateParams, IdentityError> {
     let mut params = CertificateParams::default();
     params.distinguished_name = DistinguishedName::new();
-    let name = format!("Brasserie cluster {cluster}");
+    let name = format!("Brasserie cluster {trust_domain}");
     params.distinguished_name.push(DnType::CommonName, name);
     // Verifiers look for an issuer by its whole name, so authorities of one cluster must not have the same.
     let key = hex(&sha2::Sha256::digest(key.public_key_raw()));
@@ -413,15 +422,15 @@ fn validity(
     Ok((now - CLOCK_SKEW, now + lifetime.0))
 }
 
-/// Reads the cluster from the subject of an authority's certificate.
-fn cluster_of(certificate: &CertificateDer<'_>) -> Result<Cluster, String> {
+/// Reads the trust domain from the subject of an authority's certificate.
+fn trust_domain_of(certificate: &CertificateDer<'_>) -> Result<TrustDomain, String> {
     let (_, parsed) =
         x509_parser::parse_x509_certificate(certificate).map_err(|error| error.to_string())?;
     let mut names = parsed.subject().iter_common_name();
     let name = names.next().and_then(|name| name.as_str().ok());
-    let cluster = name.and_then(|name| name.strip_prefix("Brasserie cluster "));
-    let cluster = cluster.and_then(Cluster::from_text);
-    cluster.ok_or_else(|| "its subject is no Brasserie cluster".to_owned())
+    let domain = name.and_then(|name| name.strip_prefix("Brasserie cluster "));
+    let domain = domain.and_then(TrustDomain::from_text);
+    domain.ok_or_else(|| "its subject is no Brasserie cluster".to_owned())
 }
 
 #[cfg(test)]
@@ -452,7 +461,7 @@ mod tests {
         let kept = read(folder.path());
         assert_eq!(kept.hash(), second.hash());
         assert_eq!(kept.former(), Some(first.hash()));
-        assert_eq!(kept.cluster(), first.cluster());
+        assert_eq!(kept.trust_domain(), first.trust_domain());
         assert_eq!(kept.trusted(NOW).len(), 2);
         let left = kept.forget_former(folder.path()).expect("a folder");
         assert_eq!((left.hash(), left.former()), (second.hash(), None));
@@ -488,14 +497,19 @@ mod tests {
         assert!(!second.has_issued(of(&first).certificate()));
         // A certificate of the former key that names the successor as its issuer.
         let (name, key) = (
-            params(&second.cluster, second.issuer.key(), NOW, Lifetime::PERSON),
+            params(
+                &second.trust_domain,
+                second.issuer.key(),
+                NOW,
+                Lifetime::PERSON,
+            ),
             first.issuer.key(),
         );
         let key = KeyPair::from_pem(&key.serialize_pem()).expect("a key");
         let posing = Authority {
             issuer: Issuer::new(name.expect("a name"), key),
             certificate: second.certificate.clone(),
-            cluster: second.cluster.clone(),
+            trust_domain: second.trust_domain.clone(),
             former: None,
         };
         assert!(!second.has_issued(of(&posing).certificate()));
@@ -538,6 +552,13 @@ mod tests {
         assert_eq!(read(folder.path()).hash(), first.hash());
         write_certificates(&folder.path().join(CERTIFICATE), &second.chain(NOW)).expect("a folder");
         assert_eq!(read(folder.path()).hash(), second.hash());
+        // The next start removes the key of the first, once.
+        let own = second.issuer.key().serialize_pem();
+        for has_removed in [true, false] {
+            let removed = read(folder.path()).remove_other_keys(folder.path());
+            assert_eq!(removed.expect("a folder"), has_removed);
+            assert_eq!(read_secret(&path).expect("a key"), own);
+        }
         // The key of the first alone opens nothing.
         write_secret(&path, old.as_bytes()).expect("a folder");
         assert!(Authority::read(folder.path()).is_err());

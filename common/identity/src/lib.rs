@@ -5,20 +5,28 @@
 
 mod authority;
 mod credential;
+mod life;
 pub mod names;
 mod tls;
 mod token;
 
-pub use authority::{Authority, AuthorityHash, CERTIFICATE, CLOCK_SKEW, KEY, Lifetime, leads_to};
+pub use authority::{Authority, AuthorityHash, CERTIFICATE, KEY, Lifetime, leads_to};
 pub use credential::{Credential, KeyRequest, write_secret};
-pub use names::{Certified, Cluster, hex};
+pub use life::{CLOCK_SKEW, Life};
+pub use names::{Certified, TrustDomain, UNKNOWN_SCHEDULER, hex};
 pub use rustls::pki_types::CertificateDer;
 pub use tls::{
-    Life, Proven, client_config, joining_client_config, proven, server_config, web_server_config,
+    Proven, client_config, joining_client_config, proven, server_config, web_server_config,
 };
 pub use token::{
-    MAX_TOKEN_BYTES, Secret, TOKEN_IN_PLAIN_SIGHT, Token, TokenError, TokenForm, from_hex,
+    JOIN_TOKEN_VARIABLE, MAX_TOKEN_BYTES, Secret, TOKEN_IN_PLAIN_SIGHT, TOKEN_VARIABLE, Token,
+    TokenError, TokenForm, from_hex,
 };
+
+/// The folder for keys and tokens in the data directory of a scheduler or a worker.
+pub const FOLDER: &str = "identity";
+/// The file in a scheduler's [`FOLDER`] with the token of its first administrator.
+pub const ADMIN_TOKEN: &str = "admin.token";
 
 /// The reason why an identity cannot be created, read or kept.
 #[derive(Debug, thiserror::Error)]

@@ -17,7 +17,7 @@ use rustls::{
 };
 use sha2::Digest as _;
 
-use crate::authority::CLOCK_SKEW;
+use crate::life::Life;
 use crate::names::Certified;
 use crate::{AuthorityHash, Credential, IdentityError};
 
@@ -99,36 +99,6 @@ pub fn joining_client_config(
     Ok(Arc::new(config))
 }
 
-/// The life of a certificate or token.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Life {
-    pub issued: WallTime,
-    pub until: WallTime,
-}
-
-impl Life {
-    /// Reads the life of a certificate, verified or not.
-    pub fn of(certificate: &CertificateDer<'_>) -> Result<Self, IdentityError> {
-        let (_, parsed) = x509_parser::parse_x509_certificate(certificate)
-            .map_err(|error| IdentityError::NotOurs(error.to_string()))?;
-        Ok(Life::parsed(&parsed))
-    }
-
-    fn parsed(certificate: &x509_parser::certificate::X509Certificate<'_>) -> Self {
-        let validity = certificate.validity();
-        Life {
-            issued: WallTime::from_secs(validity.not_before.timestamp()) + CLOCK_SKEW,
-            until: WallTime::from_secs(validity.not_after.timestamp()),
-        }
-    }
-
-    /// Returns the time that is left if that is less than a third of the whole life. Zero: it is over.
-    pub fn last_third(self, now: WallTime) -> Option<Duration> {
-        let left = now.until(self.until);
-        (left < self.issued.until(self.until) / 3).then_some(left)
-    }
-}
-
 /// The proof in a verified certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proven {
@@ -158,8 +128,10 @@ pub fn proven(certificate: &CertificateDer<'_>) -> Result<Proven, IdentityError>
         }
     }
     let Life { issued, until } = Life::parsed(&parsed);
+    let mut subject = parsed.subject().iter_common_name();
+    let subject = subject.next().and_then(|name| name.as_str().ok());
     Ok(Proven {
-        certified: Certified::from_names(texts)?,
+        certified: Certified::from_names(texts)?.with_subject(subject.unwrap_or_default()),
         issued,
         until,
         key: sha2::Sha256::digest(&parsed.public_key().subject_public_key.data).into(),
@@ -265,8 +237,8 @@ impl ServerCertVerifier for ByHash {
         roots.add(shown.clone().into_owned())?;
         // The certificate says itself of which cluster it is, and that is the authority's word.
         let proven = proven(end_entity).map_err(|error| Error::General(error.to_string()))?;
-        let cluster = proven.certified.cluster;
-        let name = cluster.of_role(brasserie_common::access::Role::Scheduler);
+        let trust_domain = proven.certified.trust_domain;
+        let name = trust_domain.of_role(brasserie_common::access::Role::Scheduler);
         let name = ServerName::try_from(name).map_err(|error| Error::General(error.to_string()))?;
         let verifier = WebPkiServerVerifier::builder_with_provider(
             Arc::new(roots),

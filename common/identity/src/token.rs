@@ -21,6 +21,10 @@ const PERSON: &str = "brt1-";
 const SECRET_BYTES: usize = 32;
 /// The number of hex digits after which a text that begins as a token is taken for one: half of a hash, and more than a name has.
 const MANY_DIGITS: usize = 32;
+/// The variable of the environment with the token of a person.
+pub const TOKEN_VARIABLE: &str = "BRASSERIE_TOKEN";
+/// The variable of the environment with the token of a worker that joins.
+pub const JOIN_TOKEN_VARIABLE: &str = "BRASSERIE_JOIN_TOKEN";
 /// The size limit of a file with a token: many times that of a token.
 pub const MAX_TOKEN_BYTES: u64 = 4096;
 

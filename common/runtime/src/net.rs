@@ -5,6 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use brasserie_common::ServiceAddress;
 use nix::sys::resource::{Resource, getrlimit};
 
+/// The name of a scheduler's local socket, in its data directory.
+pub const LOCAL_SOCKET: &str = "control.sock";
 /// The longest host name that DNS allows, with two bytes for the brackets of an address.
 const MAX_HOST_BYTES: usize = 255;
 

@@ -332,7 +332,7 @@ impl TestAuthority {
     ) -> Credential {
         let key = KeyRequest::create().expect("a key");
         let certified = Certified {
-            cluster: self.authority.cluster().clone(),
+            trust_domain: self.authority.trust_domain().clone(),
             role,
             shard,
             token,
@@ -388,13 +388,13 @@ impl TestAuthority {
 
     /// Returns the address of the scheduler on this port.
     pub fn scheduler(&self, port: u16) -> PeerAddr {
-        let name = self.authority.cluster().of_role(Role::Scheduler);
+        let name = self.authority.trust_domain().of_role(Role::Scheduler);
         PeerAddr::new(&Ipv4Addr::LOCALHOST.to_string(), port).proving(&name)
     }
 
     /// Returns the address of the worker on this port.
     pub fn worker_at_port(&self, port: u16) -> PeerAddr {
-        let name = self.authority.cluster().of_role(Role::Worker);
+        let name = self.authority.trust_domain().of_role(Role::Worker);
         PeerAddr::new(&Ipv4Addr::LOCALHOST.to_string(), port).proving(&name)
     }
 }

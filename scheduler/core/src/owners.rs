@@ -56,10 +56,7 @@ pub struct NotOwner {
 
 /// Returns the owner that the caller's token names.
 pub fn owner_of(from: &Principal) -> Option<&Arc<str>> {
-    match from {
-        Principal::Authenticated(identity) => identity.owner.as_ref(),
-        Principal::Unauthenticated(_) | Principal::Stranger(..) | Principal::Own => None,
-    }
+    from.identity()?.owner.as_ref()
 }
 
 /// Errors if the caller may not change what has this owner: submitters change their own, operators and administrators everything. Where
@@ -91,13 +88,8 @@ pub fn check_owner(from: &Principal, what: Owned<'_>, owner: &Owner) -> Result<(
 
 /// Returns the identity whose rights are bounded by what was granted to its token; `None`: the caller may do all.
 pub(crate) fn bounded(from: &Principal) -> Option<&Identity> {
-    match from {
-        Principal::Authenticated(identity) if identity.role == Role::Submitter => Some(identity),
-        Principal::Authenticated(_)
-        | Principal::Unauthenticated(_)
-        | Principal::Stranger(..)
-        | Principal::Own => None,
-    }
+    let identity = from.identity();
+    identity.filter(|identity| identity.role == Role::Submitter)
 }
 
 impl fmt::Display for NotOwner {

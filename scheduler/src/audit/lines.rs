@@ -11,8 +11,12 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use sha2::Digest as _;
 
-/// The most bytes of a reason, and of a name.
+/// The most bytes of a reason, of a name, and of each other text. Longer ones are cut: the line has the length and the digest of the whole.
 const MAX_TEXT_BYTES: usize = 1000;
+/// The most bytes of a line with its end. Beyond that, values before and after a change have their length and digest alone.
+pub(super) const MAX_LINE_BYTES: usize = 128 << 10;
+/// The bytes that a line takes in memory without its texts.
+const LINE_BYTES: usize = 1024;
 /// The most changed keys that a line names.
 const MAX_KEYS: usize = 30;
 /// The longest text that is parsed to find changed keys.
@@ -158,7 +162,7 @@ impl Line {
     }
 
     pub(super) fn changed(mut self, before: Option<Value>, after: Option<Value>) -> Self {
-        (self.before, self.after) = (before, after);
+        (self.before, self.after) = (before.map(cut), after.map(cut));
         self
     }
 
@@ -197,7 +201,33 @@ impl Line {
         self
     }
 
-    /// Returns the line with its number, and its end.
+    /// Replaces definitions by their digests and the names of changed keys. This takes some 10 ms for those of 1 MiB.
+    pub(super) fn describe(&mut self) {
+        if let Some(texts) = self.texts.take() {
+            texts.describe(&mut self.before, &mut self.after);
+        }
+    }
+
+    /// Returns about the number of bytes that the line takes in memory.
+    pub(super) fn bytes(&self) -> usize {
+        let texts = [
+            Some(&self.who),
+            Some(&self.what),
+            self.name.as_ref(),
+            self.node.as_ref(),
+            self.why.as_ref(),
+        ];
+        let texts = texts.into_iter().flatten().map(String::len);
+        let values = [&self.before, &self.after].into_iter().flatten();
+        let definitions = self.texts.iter().flat_map(|texts| {
+            let both = [&texts.before, &texts.after].into_iter().flatten();
+            both.map(|text| text.len())
+        });
+        let all = texts.chain(values.map(bytes_of)).chain(definitions);
+        LINE_BYTES + all.sum::<usize>()
+    }
+
+    /// Returns the line with its number, and its end: [`MAX_LINE_BYTES`] at most.
     pub(super) fn text(&self, number: u64) -> String {
         #[derive(Serialize)]
         struct Numbered<'a> {
@@ -205,14 +235,20 @@ impl Line {
             #[serde(flatten)]
             line: &'a Line,
         }
-        let mut line = self.clone();
-        if let Some(texts) = &self.texts {
-            texts.describe(&mut line.before, &mut line.after);
-        }
-        let line = &line;
-        let text = serde_json::to_string(&Numbered { number, line });
         // Invariant: maps with texts as keys are JSON.
-        format!("{}\n", text.unwrap_or_default())
+        let numbered = |line: &Line| {
+            let text = serde_json::to_string(&Numbered { number, line });
+            format!("{}\n", text.unwrap_or_default())
+        };
+        let mut line = self.clone();
+        line.describe();
+        let text = numbered(&line);
+        if text.len() <= MAX_LINE_BYTES {
+            return text;
+        }
+        line.before = line.before.map(digested);
+        line.after = line.after.map(digested);
+        numbered(&line)
     }
 }
 
@@ -223,12 +259,62 @@ pub(super) fn shown(at: WallTime) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
 }
 
+/// Escapes a text, and cuts it if it is long.
 fn bounded(text: &str) -> String {
-    let text = printable(text);
-    match text.char_indices().find(|(at, _)| *at >= MAX_TEXT_BYTES) {
-        Some((at, _)) => format!("{}...", &text[..at]),
-        None => text,
+    let begin = prefix(text);
+    let escaped = printable(begin);
+    let shown = prefix(&escaped);
+    match begin.len() == text.len() && shown.len() == escaped.len() {
+        true => escaped,
+        false => format!("{shown}... ({} bytes, digest {})", text.len(), digest(text)),
     }
+}
+
+/// Returns the first characters of a text, of [`MAX_TEXT_BYTES`] at most.
+fn prefix(text: &str) -> &str {
+    let ends = text.char_indices().map(|(at, c)| at + c.len_utf8());
+    let end = ends.take_while(|end| *end <= MAX_TEXT_BYTES).last();
+    &text[..end.unwrap_or(0)]
+}
+
+/// Cuts a value and the texts in it, if they are long.
+fn cut(value: Value) -> Value {
+    let value = cut_texts(value);
+    match bytes_of(&value) <= MAX_LINE_BYTES {
+        true => value,
+        false => digested(value),
+    }
+}
+
+fn digested(value: Value) -> Value {
+    let text = value.to_string();
+    json!({ "bytes": text.len(), "digest": digest(&text) })
+}
+
+fn cut_texts(value: Value) -> Value {
+    match value {
+        Value::String(text) if text.len() > MAX_TEXT_BYTES => bounded(&text).into(),
+        Value::Array(items) => items.into_iter().map(cut_texts).collect(),
+        Value::Object(fields) => {
+            let fields = fields.into_iter();
+            fields.map(|(key, value)| (key, cut_texts(value))).collect()
+        }
+        other => other,
+    }
+}
+
+/// Returns about the number of bytes that a value takes in memory.
+fn bytes_of(value: &Value) -> usize {
+    size_of::<Value>()
+        + match value {
+            Value::String(text) => text.len(),
+            Value::Array(items) => items.iter().map(bytes_of).sum(),
+            Value::Object(fields) => {
+                let fields = fields.iter();
+                fields.map(|(key, value)| key.len() + bytes_of(value)).sum()
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+        }
 }
 
 impl Texts {

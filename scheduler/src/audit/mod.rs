@@ -2,7 +2,7 @@
 //!
 //! The thread that makes a change hands its line over before the answer leaves, and never waits for the disk: a thread of its own writes the lines,
 //! and syncs them at least once a second. So a crash of the machine loses the lines of the last second at most. If the disk is full or does
-//! not answer, lines wait in memory. Those that find no place there are counted, and `status` says so.
+//! not answer, lines wait in memory, whose number and bytes are bounded. Those that find no place there are counted, and `status` says so.
 
 mod lines;
 mod pages;
@@ -15,7 +15,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{self, SyncSender};
+use std::sync::mpsc::{self, SyncSender, TrySendError};
 use std::time::{Duration, Instant};
 
 use brasserie_common::access::{ShardLabel, TokenNumber};
@@ -44,12 +44,16 @@ const LOGIN: &str = "/login";
 const FOLDER: &str = "audit";
 /// The most lines that wait for the disk: some minutes of a busy cluster, and some MiB.
 const MOST_WAITING: usize = 4096;
+/// The most bytes of lines that wait, with the definitions that they describe. Half of it holds the definition of the largest frame, 16 MiB.
+const MOST_WAITING_BYTES: usize = 32 << 20;
 /// The time without an answer of the disk that `status` names.
 const STALLED_AFTER: Duration = Duration::from_secs(5);
 /// The time between two looks at what `status` shows of the log.
 const REPORT_PERIOD: Duration = Duration::from_secs(1);
 /// The longest wait for the disk at the end.
 const LAST_WAIT: Duration = Duration::from_secs(5);
+/// The time between two tries to tell the thread, whose queue is full, that the end has come.
+const CLOSE_RETRY: Duration = Duration::from_millis(10);
 
 /// The audit log of one scheduler. Clones are the same.
 #[derive(Clone)]
@@ -68,6 +72,8 @@ struct Parts {
 struct State {
     /// Lines that found no place since the last line that counts them.
     lost: AtomicU64,
+    /// The lines in memory that no file has.
+    backlog: Mutex<Backlog>,
     /// Why the last write failed; `None` after one that did not.
     failure: Mutex<Option<String>>,
     /// The time since which the thread waits for the disk.
@@ -78,7 +84,32 @@ struct State {
     shares: Shares,
 }
 
+/// The number and the bytes of lines in memory.
+#[derive(Clone, Copy, Debug, Default)]
+struct Backlog {
+    lines: u64,
+    bytes: usize,
+}
+
+impl Backlog {
+    fn remove(&mut self, bytes: usize) {
+        self.lines -= 1;
+        self.bytes -= bytes;
+    }
+}
+
 impl State {
+    /// Takes bytes of a line into account. Returns whether there is room for them.
+    fn reserve(&self, bytes: usize) -> bool {
+        let mut backlog = self.backlog.lock();
+        let has_room = backlog.bytes + bytes <= MOST_WAITING_BYTES;
+        if has_room {
+            backlog.lines += 1;
+            backlog.bytes += bytes;
+        }
+        has_room
+    }
+
     /// Returns what is wrong, for people.
     fn problem(&self, now: Instant) -> Option<String> {
         let failure = self.failure.lock().clone();
@@ -131,10 +162,8 @@ impl Audit {
     /// Errors if the call is a change, and the log has got so many lines about its caller that further ones would push out those of others.
     /// Callers without a proof cannot be told apart, so they have no bound.
     pub(crate) fn may_change(&self, from: &Principal, what: &str) -> Result<(), TooManyChanges> {
-        let is_bounded = match from {
-            Principal::Authenticated(identity) => shares::is_bounded(identity, what),
-            Principal::Unauthenticated(_) | Principal::Stranger(..) | Principal::Own => false,
-        };
+        let identity = from.identity();
+        let is_bounded = identity.is_some_and(|identity| shares::is_bounded(identity, what));
         if !is_bounded {
             return Ok(());
         }
@@ -243,7 +272,7 @@ impl Audit {
     /// Counts and writes the rejection of a call that speaks for another instance of a shard than the bound one, by a worker that has proven
     /// its shard. Other rejections are nobody's fault.
     pub(crate) fn rejected(&self, from: &Principal, what: &str, rejection: &Rejection) {
-        let is_proven = matches!(from, Principal::Authenticated(_));
+        let is_proven = from.identity().is_some();
         let reason = match rejection {
             Rejection::ShardTaken { .. }
             | Rejection::OtherMachine { .. }
@@ -257,14 +286,23 @@ impl Audit {
         }
     }
 
-    fn write(&self, line: Line) {
-        if self
-            .0
-            .queue
-            .try_send(Message::Line(Box::new(line)))
-            .is_err()
-        {
-            self.0.state.lost.fetch_add(1, Ordering::Relaxed);
+    fn write(&self, mut line: Line) {
+        let state = &self.0.state;
+        // The thread describes definitions. If many of them wait already, this one does, so that large definitions take no place of others.
+        if state.backlog.lock().bytes + line.bytes() > MOST_WAITING_BYTES / 2 {
+            line.describe();
+        }
+        let bytes = line.bytes();
+        let mut has_place = state.reserve(bytes);
+        if has_place {
+            let sent = self.0.queue.try_send(Message::Line(Box::new(line)));
+            has_place = sent.is_ok();
+            if !has_place {
+                state.backlog.lock().remove(bytes);
+            }
+        }
+        if !has_place {
+            state.lost.fetch_add(1, Ordering::Relaxed);
         }
     }
 
@@ -300,13 +338,33 @@ impl Audit {
         }
     }
 
-    /// Writes all lines to disk, and ends the thread. Waits a few seconds at most.
+    /// Writes all lines to disk, and ends the thread. Waits a few seconds at most, and logs how many lines are lost then.
     pub(crate) fn close(&self) {
-        let (done, is_done) = mpsc::channel();
-        if self.0.queue.try_send(Message::Close(done)).is_ok() {
-            // A disk that does not answer is not waited for.
-            let _ = is_done.recv_timeout(LAST_WAIT);
+        let lost = self.close_within(LAST_WAIT);
+        if lost > 0 {
+            tracing::error!(
+                lines = lost,
+                folder = %self.0.folder.display(),
+                "lines of the audit log are lost: its disk did not take them before the end of the scheduler"
+            );
         }
+    }
+
+    /// Does so within this time. Returns the number of lines that are in no file.
+    fn close_within(&self, wait: Duration) -> u64 {
+        let end = Instant::now() + wait;
+        let (done, is_done) = mpsc::channel();
+        let mut message = Message::Close(done);
+        while let Err(TrySendError::Full(unsent)) = self.0.queue.try_send(message) {
+            if Instant::now() >= end {
+                break;
+            }
+            message = unsent;
+            std::thread::sleep(CLOSE_RETRY);
+        }
+        // A disk that does not answer is not waited for.
+        let _ = is_done.recv_timeout(end.saturating_duration_since(Instant::now()));
+        self.0.state.backlog.lock().lines + self.0.state.lost.load(Ordering::Relaxed)
     }
 }
 

@@ -4,7 +4,8 @@ use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Seek as _, SeekFrom};
 use std::path::Path;
 
-use brasserie_common::WallTime;
+use brasserie_common::access::ShardLabel;
+use brasserie_common::{Shard, WallTime};
 use parking_lot::Mutex;
 use serde_json::Value;
 
@@ -52,14 +53,6 @@ struct OpenFile {
     first: u64,
 }
 
-/// Whether a page has a line.
-enum Match {
-    Wanted,
-    Other,
-    /// It and all after it are too late.
-    TooLate,
-}
-
 pub(super) fn read(folder: &Path, renames: &Mutex<()>, query: &PageQuery) -> io::Result<Page> {
     let files = {
         let _renames = renames.lock();
@@ -96,13 +89,9 @@ pub(super) fn read(folder: &Path, renames: &Mutex<()>, query: &PageQuery) -> io:
             if line.pop() != Some(b'\n') {
                 break;
             }
-            match is_wanted(&line, query) {
-                Match::TooLate => return Ok(page),
-                Match::Other => {}
-                Match::Wanted => {
-                    bytes += line.len();
-                    page.lines.push(String::from_utf8_lossy(&line).into_owned());
-                }
+            if is_wanted(&line, query) {
+                bytes += line.len();
+                page.lines.push(String::from_utf8_lossy(&line).into_owned());
             }
             read += length;
             page.read_to.offset += length;
@@ -143,20 +132,26 @@ fn open_all(folder: &Path) -> io::Result<Vec<OpenFile>> {
     Ok(files)
 }
 
-fn is_wanted(line: &[u8], query: &PageQuery) -> Match {
+/// Returns whether a page has a line. Each line is judged alone: the clock may have been wrong for those around it.
+fn is_wanted(line: &[u8], query: &PageQuery) -> bool {
     let Ok(line) = serde_json::from_slice::<Value>(line) else {
-        return Match::Other;
+        return false;
     };
     let field = |name: &str| line.get(name).and_then(Value::as_str).unwrap_or_default();
     let time = field("time");
-    if query.until.is_some_and(|until| *time >= *shown(until)) {
-        return Match::TooLate;
-    }
+    let is_early_enough = query.until.is_none_or(|until| *time < *shown(until));
     let is_any = |wanted: &Option<String>, names: &[&str]| {
         let mut names = names.iter();
         wanted
             .as_ref()
             .is_none_or(|wanted| names.any(|name| field(name) == wanted))
+    };
+    let shard = field("shard");
+    // A line may have the hash of a shard, or its name without characters that are not shown.
+    let is_shard = |wanted: &String| {
+        let label = Shard::try_from(wanted.as_str()).map(|wanted| ShardLabel::of(&wanted));
+        let is_same = |label: ShardLabel| label.as_str() == shard || label.to_string() == shard;
+        !shard.is_empty() && label.is_ok_and(is_same)
     };
     let host = field("from").rsplit_once(':').map(|(host, _)| host);
     let is_from = |wanted: &String| {
@@ -166,12 +161,12 @@ fn is_wanted(line: &[u8], query: &PageQuery) -> Match {
     let is_who = is_any(
         &query.who,
         &["role", "owner", "token", "shard", "user", "from", "who"],
-    ) || query.who.as_ref().is_some_and(is_from);
+    ) || query
+        .who
+        .as_ref()
+        .is_some_and(|who| is_from(who) || is_shard(who));
     let is_late_enough = query.since.is_none_or(|since| *time >= *shown(since));
     let is_refused = !query.refused_only || field("outcome") != "ok";
-    match is_late_enough && is_who && is_refused && is_any(&query.what, &["what", "object", "name"])
-    {
-        true => Match::Wanted,
-        false => Match::Other,
-    }
+    let is_what = is_any(&query.what, &["what", "object", "name"]);
+    is_early_enough && is_late_enough && is_who && is_refused && is_what
 }

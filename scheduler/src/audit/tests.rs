@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use brasserie_common::WallTime;
 use brasserie_common::access::{Identity, IdentityProof, Role, TokenNumber};
+use brasserie_common::{Shard, WallTime};
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -302,6 +302,36 @@ fn files_are_rotated_and_pages_go_through_all_that_are_kept() {
 }
 
 #[test]
+fn lines_about_a_worker_are_found_by_its_name_also_where_they_have_its_hash() {
+    let folder = folder();
+    let audit = open(folder.path());
+    let shard = |name| Shard::try_from(name).expect("a name");
+    let (node, other) = ("node7.example.com", "node8.example.com");
+    let named = ShardLabel::of(&shard(node));
+    let hash = ShardLabel::from_label(named.as_str()).expect("a label");
+    for (label, name) in [
+        (named, "a"),
+        (hash, "b"),
+        (ShardLabel::of(&shard(other)), "c"),
+    ] {
+        let from = SocketAddr::from(([10, 0, 0, 1], 5));
+        let by = Principal::refused_certificate(from, "", (Some(label), None));
+        audit
+            .call(&by, "processHeartbeat")
+            .on("worker", name)
+            .end(Outcome::Ok, None);
+    }
+    audit.close();
+    for (who, found) in [(node, "a b"), (other, "c"), ("node7", "")] {
+        let query = PageQuery {
+            who: Some(who.to_owned()),
+            ..PageQuery::default()
+        };
+        assert_eq!(names(&lines(&audit, query)).join(" "), found, "{who}");
+    }
+}
+
+#[test]
 fn pages_have_the_lines_that_are_asked_for() {
     let folder = folder();
     let audit = open(folder.path());
@@ -406,14 +436,7 @@ fn a_disk_that_takes_no_lines_is_a_problem_and_loses_none_that_has_a_place() {
 #[test]
 fn a_disk_that_does_not_answer_blocks_nobody_and_lost_lines_are_counted() {
     let folder = folder();
-    // Each batch begins another file.
-    let sizes = Sizes {
-        file_bytes: 1,
-        files: 60,
-    };
-    let audit = Audit::open_with(folder.path().to_owned(), sizes, 4);
-    pause(&audit, "first");
-    wait_for("the first line", || (all(&audit).len() == 1).then_some(()));
+    let audit = hanging(folder.path(), 4);
     // The thread waits for this as it would for a disk that hangs.
     let held = audit.0.state.renames.lock();
     let begin = Instant::now();
@@ -451,4 +474,140 @@ fn a_flood_of_refused_joins_has_few_lines_in_both_logs() {
     let written = (0..5000).filter(|_| join().refused(RefusalReason::Join, &"no such token"));
     let written = written.count();
     assert!((20..100).contains(&written), "{written}");
+}
+
+/// Returns a log with one line, whose next ones wait while the test holds `renames`, as they would for a disk that hangs.
+fn hanging(folder: &Path, most_waiting: usize) -> Audit {
+    // Each batch begins another file, whose renames wait for the guard.
+    let sizes = Sizes {
+        file_bytes: 1,
+        files: 60,
+    };
+    let audit = Audit::open_with(folder.to_owned(), sizes, most_waiting);
+    pause(&audit, "first");
+    wait_for("the first line", || (all(&audit).len() == 1).then_some(()));
+    audit
+}
+
+#[test]
+fn large_definitions_that_wait_take_a_bounded_number_of_bytes_and_lose_no_line() {
+    let folder = folder();
+    let audit = hanging(folder.path(), MOST_WAITING);
+    let held = audit.0.state.renames.lock();
+    let config: Arc<str> = "x".repeat(MOST_WAITING_BYTES / 2 - 2000).into();
+    for name in ["a", "b", "c"] {
+        let mut line = audit.call(&ana(), "planConfig").on("config", name);
+        line.texts(None, Some(Arc::clone(&config)));
+        line.end(Outcome::Ok, None);
+    }
+    pause(&audit, "d");
+    let backlog = *audit.0.state.backlog.lock();
+    assert_eq!(backlog.lines, 4);
+    assert!(backlog.bytes <= MOST_WAITING_BYTES / 2 + 10_000);
+    // The thread may have the line of the first one, and the other lines have no copy.
+    assert!(Arc::strong_count(&config) <= 3);
+    drop(held);
+    audit.close();
+    let lines = all(&audit);
+    assert_eq!(names(&lines), ["first", "a", "b", "c", "d"]);
+    let digests = lines[1..4].iter().map(|line| &line["after"]["digest"]);
+    assert!(digests.clone().all(|digest| digest.is_string()));
+    assert!(
+        digests
+            .clone()
+            .all(|digest| *digest == lines[1]["after"]["digest"])
+    );
+    let backlog = *audit.0.state.backlog.lock();
+    assert_eq!((backlog.lines, backlog.bytes), (0, 0));
+}
+
+#[test]
+fn lines_beyond_the_bytes_that_may_wait_are_lost_and_counted() {
+    let state = State::default();
+    assert!(state.reserve(MOST_WAITING_BYTES));
+    assert!(!state.reserve(1));
+    state.backlog.lock().remove(MOST_WAITING_BYTES);
+    assert!(state.reserve(1));
+}
+
+#[test]
+fn long_texts_are_cut_and_numbers_go_on_after_long_lines() {
+    let folder = folder();
+    let audit = open(folder.path());
+    let long = "ä".repeat(1 << 20);
+    let mut line = audit.call(&ana(), "createToken").on("token", &long);
+    line.changed(None, Some(json!({ "note": long, "role": "viewer" })));
+    line.end(Outcome::Refused, Some(&long));
+    let mut line = audit.call(&ana(), "createToken").on("token", "many");
+    line.changed(None, Some(json!({ "texts": vec!["y".repeat(900); 1000] })));
+    let waiting = line.line.as_ref().map(Line::bytes);
+    assert!(waiting < Some(5000), "{waiting:?}");
+    line.end(Outcome::Ok, None);
+    audit.close();
+    let lines = all(&audit);
+    let kept = |line: &Value| line.to_string().len();
+    assert!(kept(&lines[0]) < 5000 && kept(&lines[1]) < 1000);
+    assert_eq!(lines[0]["after"]["role"], "viewer");
+    for text in [
+        &lines[0]["name"],
+        &lines[0]["why"],
+        &lines[0]["after"]["note"],
+    ] {
+        let text = text.as_str().expect("a text");
+        assert!(text.contains("ä... (2097152 bytes, digest "), "{text}");
+    }
+    assert!(lines[1]["after"]["bytes"].as_u64() > Some(900_000));
+    // An earlier release has written a line of any length.
+    let log = folder.path().join("audit.log");
+    let mut text = fs::read_to_string(&log).expect("the file");
+    text += &format!("{{\"number\":3,\"why\":\"{}\"}}\n", "z".repeat(1 << 20));
+    fs::write(&log, text).expect("written");
+    let audit = open(folder.path());
+    pause(&audit, "next");
+    audit.close();
+    assert_eq!(all(&audit)[3]["number"], 4);
+}
+
+#[test]
+fn an_end_with_a_full_queue_waits_for_the_disk_and_says_what_is_lost() {
+    let folder = folder();
+    let audit = hanging(folder.path(), 4);
+    let held = audit.0.state.renames.lock();
+    for job in 0..10 {
+        pause(&audit, &format!("j{job}"));
+    }
+    // The disk stays as it is.
+    assert_eq!(audit.close_within(Duration::from_millis(50)), 10);
+    let (ended, has_ended) = mpsc::channel();
+    let closing = audit.clone();
+    let closing = std::thread::spawn(move || {
+        let lost = closing.close_within(PATIENCE);
+        ended.send(lost).expect("the test waits");
+    });
+    let early = has_ended.recv_timeout(Duration::from_millis(100));
+    assert_eq!(early, Err(mpsc::RecvTimeoutError::Timeout));
+    drop(held);
+    assert_eq!(has_ended.recv_timeout(PATIENCE), Ok(0));
+    closing.join().expect("no panic");
+    let lines = all(&audit);
+    let lost = lines.iter().filter_map(|line| line["suppressed"].as_u64());
+    let written = names(&lines).len() as u64;
+    assert_eq!(lost.sum::<u64>() + written, 11);
+}
+
+#[test]
+fn a_clock_that_was_ahead_hides_no_line() {
+    let folder = folder();
+    let line = |number: u64, day: &str| {
+        format!("{{\"number\":{number},\"time\":\"{day}T00:00:00.000Z\",\"name\":\"{day}\"}}\n")
+    };
+    let text = line(1, "2026-01-01") + &line(2, "2031-01-01") + &line(3, "2026-01-02");
+    fs::write(folder.path().join("audit.log"), text).expect("written");
+    let audit = open(folder.path());
+    let query = PageQuery {
+        until: Some(WallTime::from_secs(1_780_000_000)),
+        ..PageQuery::default()
+    };
+    let found = lines(&audit, query);
+    assert_eq!(names(&found), ["2026-01-01", "2026-01-02"]);
 }

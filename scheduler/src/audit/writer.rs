@@ -14,7 +14,7 @@ use brasserie_common::Principal;
 use nix::fcntl::OFlag;
 
 use super::State;
-use super::lines::{Line, Outcome};
+use super::lines::{Line, MAX_LINE_BYTES, Outcome};
 
 /// The file that is written. Older ones have a dot and a number behind this name; 1 is the latest.
 pub(super) const FILE: &str = "audit.log";
@@ -28,8 +28,9 @@ const FILE_BYTES: u64 = 16 << 20;
 pub(super) const MOST_FILES: u32 = 64;
 /// The most bytes of lines that can be kept: 1 GiB.
 pub(crate) const MOST_KEPT: u64 = FILE_BYTES * MOST_FILES as u64;
-/// The bytes at the end of a file in which its last line is.
-const TAIL: u64 = 256 << 10;
+/// The bytes at the end of a file in which its last lines are, also if a crash has cut off the last one. Only an earlier release wrote longer
+/// lines.
+const TAIL: u64 = 2 * MAX_LINE_BYTES as u64;
 
 /// A request to the thread.
 pub(super) enum Message {
@@ -204,6 +205,7 @@ impl Writer {
             self.state.lost.fetch_sub(lost, Ordering::Relaxed);
             let now = Instant::now();
             for (line, bytes) in self.waiting.drain(..batch).zip(sizes) {
+                self.state.backlog.lock().remove(line.bytes());
                 if !line.caller().is_empty() {
                     self.state.shares.add(now, line.caller(), bytes);
                 }
@@ -255,18 +257,18 @@ impl OpenFile {
     fn open(folder: &Path) -> io::Result<Self> {
         let mut file = create(&path(folder, 0))?;
         let mut bytes = file.metadata()?.len();
-        let tail = read_tail(&mut file, bytes)?;
-        if tail.last().is_some_and(|last| *last != b'\n') {
-            file.write_all(b"\n")?;
-            bytes += 1;
-        }
-        let last = match last_number(&tail) {
+        let last_byte = read_tail(&mut file, bytes, 1)?.pop();
+        let last = match last_number(&mut file, bytes)? {
             Some(last) => Some(last),
             None => File::open(path(folder, 1)).ok().and_then(|mut former| {
                 let bytes = former.metadata().ok()?.len();
-                last_number(&read_tail(&mut former, bytes).ok()?)
+                last_number(&mut former, bytes).ok()?
             }),
         };
+        if last_byte.is_some_and(|last| last != b'\n') {
+            file.write_all(b"\n")?;
+            bytes += 1;
+        }
         Ok(OpenFile {
             file,
             bytes,
@@ -300,16 +302,25 @@ fn create(path: &Path) -> io::Result<File> {
     }
 }
 
-fn read_tail(file: &mut File, bytes: u64) -> io::Result<Vec<u8>> {
-    file.seek(SeekFrom::Start(bytes.saturating_sub(TAIL)))?;
-    let mut tail = Vec::new();
-    file.take(TAIL).read_to_end(&mut tail)?;
-    Ok(tail)
+/// Returns the last `tail` bytes of a file that has this number of bytes.
+fn read_tail(file: &mut File, bytes: u64, tail: u64) -> io::Result<Vec<u8>> {
+    file.seek(SeekFrom::Start(bytes.saturating_sub(tail)))?;
+    let mut read = Vec::new();
+    file.take(tail).read_to_end(&mut read)?;
+    Ok(read)
 }
 
-/// Returns the number of the last line that is one.
-fn last_number(tail: &[u8]) -> Option<u64> {
-    tail.rsplit(|byte| *byte == b'\n').find_map(number)
+/// Returns the number of the last line that is one, in a file that has this number of bytes.
+fn last_number(file: &mut File, bytes: u64) -> io::Result<Option<u64>> {
+    let mut tail = TAIL;
+    loop {
+        let read = read_tail(file, bytes, tail)?;
+        let last = read.rsplit(|byte| *byte == b'\n').find_map(number);
+        if last.is_some() || tail >= bytes {
+            return Ok(last);
+        }
+        tail = tail.saturating_mul(4);
+    }
 }
 
 /// Returns the number of a line; `None` if it is none.

@@ -45,7 +45,7 @@ impl PageAccess {
         PageAccess {
             security: Arc::clone(security),
             sessions: Sessions::default(),
-            session_cookie: format!("brasserie-session-{}", security.cluster()).into(),
+            session_cookie: format!("brasserie-session-{}", security.trust_domain()).into(),
         }
     }
 

@@ -3,17 +3,19 @@
 //! The port of a scheduler with an authority speaks TLS too: on connections whose first byte is that of a handshake. The router decides what
 //! is served.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::future::Future;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use axum::Router;
 use axum::extract::Request;
-use brasserie_common::access::TokenNumber;
+use brasserie_common::access::{CallOrigin, TokenNumber};
+use brasserie_thrift::rpc::TLS_HANDSHAKE;
 use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -33,8 +35,6 @@ const MAX_CONNECTIONS: usize = 128;
 /// Maximum open connections whose requests have shown the same token, itself or by a session: a quarter, so that probes and other people have
 /// places while one caller asks without a pause.
 pub(super) const MAX_OF_A_TOKEN: usize = MAX_CONNECTIONS / 4;
-/// The first byte of a TLS connection: the type of a record with a part of the handshake. No request begins with it.
-const TLS_HANDSHAKE: u8 = 0x16;
 /// How often all requests that have arrived are read before a connection without one is closed for a newcomer. So a crowd that comes back at
 /// once when it is refused drives out no request that is about to be read.
 const ROUNDS: usize = 4;
@@ -105,7 +105,7 @@ pub(super) async fn serve(
         };
         match accepted {
             Ok((stream, peer)) => {
-                let Some(seat) = Seat::take(&table).await else {
+                let Some(seat) = Seat::take(&table, peer).await else {
                     if !std::mem::replace(&mut is_refusing, true) {
                         tracing::warn!(
                             %peer,
@@ -232,6 +232,8 @@ struct HttpConnections {
 /// The state of a connection that others can see.
 struct HttpConnection {
     opened: Instant,
+    /// The machine at the other end.
+    source: IpAddr,
     /// Whether the head of its request has arrived.
     has_request: AtomicBool,
     /// The token that its request has shown.
@@ -244,22 +246,31 @@ impl HttpConnections {
         self.open.len() >= MAX_CONNECTIONS
     }
 
-    /// Ends the oldest connection without a request, or else the oldest one whose peer does not read its answer. Returns `false` if there
-    /// is neither.
+    /// Ends a connection without a request, or else one whose peer does not read its answer: of the machine with most of them the oldest, so
+    /// that one machine cannot drive out the others. Returns `false` if there is neither.
     fn evict(&mut self) -> bool {
+        let has_request = |place: &HttpConnection| place.has_request.load(Ordering::Relaxed);
         let stuck = |place: &HttpConnection| place.opened.elapsed() >= HEAD_TIMEOUT;
-        let idle = self.open.iter().filter_map(|(number, place)| {
-            let has_request = place.has_request.load(Ordering::Relaxed);
-            let may_go = !has_request || stuck(place);
-            may_go.then_some((has_request, place.opened, *number))
-        });
-        let Some((_, _, oldest)) = idle.min() else {
+        let oldest = self.oldest_of_most(|place| !has_request(place));
+        let Some(oldest) = oldest.or_else(|| self.oldest_of_most(stuck)) else {
             return false;
         };
         if let Some(place) = self.open.remove(&oldest) {
             place.leave.cancel();
         }
         true
+    }
+
+    /// Returns the number of the oldest connection that may go, of the machine with most of them.
+    fn oldest_of_most(&self, may_go: impl Fn(&HttpConnection) -> bool) -> Option<u64> {
+        let mut sources: HashMap<IpAddr, (usize, Reverse<(Instant, u64)>)> = HashMap::new();
+        for (number, place) in self.open.iter().filter(|(_, place)| may_go(place)) {
+            let age = Reverse((place.opened, *number));
+            let (count, oldest) = sources.entry(place.source).or_insert((0, age));
+            (*count, *oldest) = (*count + 1, age.max(*oldest));
+        }
+        let (_, Reverse((_, oldest))) = sources.into_values().max()?;
+        Some(oldest)
     }
 }
 
@@ -272,7 +283,7 @@ struct Seat {
 
 impl Seat {
     /// Takes a place, if necessary that of another connection. Returns `None` if there is none to be taken.
-    async fn take(table: &Arc<Mutex<HttpConnections>>) -> Option<Seat> {
+    async fn take(table: &Arc<Mutex<HttpConnections>>, peer: SocketAddr) -> Option<Seat> {
         for _ in 0..ROUNDS {
             if !table.lock().is_full() {
                 break;
@@ -285,6 +296,7 @@ impl Seat {
         }
         let place = Arc::new(HttpConnection {
             opened: Instant::now(),
+            source: CallOrigin::from(peer).source(),
             has_request: AtomicBool::new(false),
             token: OnceLock::new(),
             leave: CancellationToken::new(),

@@ -4,9 +4,7 @@ use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
-use brasserie_common::access::{
-    CallOrigin, Identity, Role, RunAs, SCHEDULER_CALLS, ShardLabel, TokenNumber,
-};
+use brasserie_common::access::{CallOrigin, Role, RunAs, SCHEDULER_CALLS, ShardLabel, TokenNumber};
 use brasserie_common::text::printable;
 use brasserie_common::{Principal, Shard};
 use brasserie_common_identity::CertificateDer;
@@ -25,6 +23,8 @@ use crate::turns::Turns;
 
 /// The most calls of one kind from the network on threads at a time. All kinds together leave half of the runtime's blocking pool to others.
 const MOST_AT_ONCE: usize = 32;
+/// The same for renewals: all workers renew at once after a step of a rotation, and one write serves all that wait for it.
+const MOST_RENEWALS: usize = 2 * MOST_AT_ONCE;
 /// The most shards that `AuthorityStatus` names.
 const MOST_NOT_RENEWED: usize = 1000;
 
@@ -70,7 +70,7 @@ impl Default for Queues {
         let turns = || Turns::new(MOST_AT_ONCE);
         Queues {
             joining: turns(),
-            renewing: turns(),
+            renewing: Turns::new(MOST_RENEWALS),
             certifying: turns(),
             changing: turns(),
             reading: turns(),
@@ -211,7 +211,7 @@ impl Identities {
             &self.queues.certifying,
             (from, to),
             move |security, (audit, from)| {
-                let chain = match identity_of(from) {
+                let chain = match from.identity() {
                     Some(person) => security.certify_person(person, &args.request),
                     None => Err(NotAdmitted::NoCertificate),
                 };
@@ -249,7 +249,7 @@ impl Identities {
                 let cluster = self
                     .security
                     .as_ref()
-                    .map(|security| security.cluster().to_owned());
+                    .map(|security| security.trust_domain().to_owned());
                 let caller = wire::Caller {
                     role: Some(identity.role.name().to_owned()),
                     owner: identity.owner.as_deref().map(str::to_owned),
@@ -284,8 +284,13 @@ impl Identities {
                         created_by,
                         ..terms
                     };
-                    line.changed(None, Some(describe_terms(&terms)));
-                    security.create_token(terms)
+                    let described = describe_terms(&terms);
+                    let created = security.create_token(terms);
+                    // Texts of terms that no token may have can be of any length.
+                    if !matches!(created, Err(NotAdmitted::BadTerms(_))) {
+                        line.changed(None, Some(described));
+                    }
+                    created
                 });
                 let number = created.as_ref().ok();
                 let number = number.map(|(token, _)| token.secret.number().to_string());
@@ -335,12 +340,15 @@ impl Identities {
         self.serve_apart(
             (from, to),
             move |security, (audit, from)| {
-                let line = audit.call(from, "revokeWorker").on("worker", &args.shard);
+                let mut line = audit.call(from, "revokeWorker").on("worker", &args.shard);
                 let shard = parse_shard(args.shard);
                 let is_repeated = shard
                     .as_ref()
                     .is_ok_and(|shard| security.has_revoked(shard));
                 let revoked = shard.and_then(|shard| security.revoke_worker(&shard));
+                if let Ok(is_known) = &revoked {
+                    line.changed(None, Some(json!({ "known": is_known })));
+                }
                 let what = "revoke the certificates of a shard";
                 match is_repeated {
                     true => record_repeated(line, from, what, &revoked),
@@ -348,7 +356,7 @@ impl Identities {
                 }
                 revoked
             },
-            |outcome| wire::BrasserieRevokeWorkerResult { ex: outcome.err() },
+            answer!(BrasserieRevokeWorkerResult),
         );
     }
 
@@ -383,7 +391,7 @@ impl Identities {
                 record_change(line, from, what, &rotated);
                 if let (Ok(_), true) = (&rotated, args.finish) {
                     // This caller gets its answer.
-                    security.disconnect_replaced(identity_of(from).map(|identity| &identity.from));
+                    security.disconnect_replaced(from.identity().map(|identity| &identity.from));
                 }
                 Ok(authority_status(rotated?))
             },
@@ -411,11 +419,11 @@ impl Identities {
     }
 
     /// Serves a revocation, which waits for no work of others.
-    fn serve_apart<R>(
+    fn serve_apart<T, R>(
         &self,
         (from, to): (Principal, Responder),
-        revoke: impl FnOnce(&Security, (&Audit, &Principal)) -> Result<(), NotAdmitted> + Send + 'static,
-        answer: impl FnOnce(Result<(), wire::NotAdmittedException>) -> R + Send + 'static,
+        revoke: impl FnOnce(&Security, (&Audit, &Principal)) -> Result<T, NotAdmitted> + Send + 'static,
+        answer: impl FnOnce(Result<T, wire::NotAdmittedException>) -> R + Send + 'static,
     ) where
         R: TSerializable,
     {
@@ -474,9 +482,10 @@ fn record_change<T>(
 ) {
     log_outcome(from, &line.subject(what), outcome);
     match outcome {
-        Err(why @ (NotAdmitted::Failed(_) | NotAdmitted::NotWritten(_))) => {
-            line.end(Outcome::Failed, Some(why))
-        }
+        Err(
+            why
+            @ (NotAdmitted::Failed(_) | NotAdmitted::NotWritten(_) | NotAdmitted::Unfinished(_)),
+        ) => line.end(Outcome::Failed, Some(why)),
         outcome => line.end_as(outcome),
     }
 }
@@ -536,7 +545,7 @@ fn describe_authority(state: &AuthorityState) -> Value {
 fn log_outcome<T>(from: &Principal, what: &str, outcome: &Result<T, NotAdmitted>) {
     match outcome {
         Ok(_) => tracing::info!(%from, "accepted the request to {what}"),
-        Err(why @ NotAdmitted::NotWritten(_)) => {
+        Err(why @ (NotAdmitted::NotWritten(_) | NotAdmitted::Unfinished(_))) => {
             tracing::error!(%from, %why, "did not finish the request to {what}");
         }
         Err(why) => tracing::warn!(%from, %why, "refused the request to {what}"),
@@ -557,14 +566,7 @@ fn wire_chain(chain: Vec<CertificateDer<'static>>) -> wire::IssuedCertificate {
 }
 
 fn certified_shard(from: &Principal) -> Option<&ShardLabel> {
-    identity_of(from)?.shard.as_ref()
-}
-
-fn identity_of(from: &Principal) -> Option<&Identity> {
-    match from {
-        Principal::Authenticated(identity) => Some(identity),
-        Principal::Unauthenticated(_) | Principal::Stranger(..) | Principal::Own => None,
-    }
+    from.identity()?.shard.as_ref()
 }
 
 fn parse_shard(text: String) -> Result<Shard, NotAdmitted> {
@@ -637,7 +639,7 @@ fn authority_status(state: AuthorityState) -> wire::AuthorityStatus {
     let count = i64::try_from(state.not_renewed.len()).unwrap_or(i64::MAX);
     let shards = state.not_renewed.into_iter().take(MOST_NOT_RENEWED);
     wire::AuthorityStatus {
-        cluster: Some(state.cluster.to_string()),
+        cluster: Some(state.trust_domain.to_string()),
         hash: Some(state.hash.to_string()),
         expires_ms: Some(state.expires.as_millis()),
         former: state.former.map(|former| former.to_string()),

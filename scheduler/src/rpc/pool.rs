@@ -94,9 +94,12 @@ impl WorkerPool {
         let way = Way {
             address: worker.address.clone(),
             protocol,
-            is_plain: !matches!(from, Principal::Authenticated(_)),
+            is_plain: from.identity().is_none(),
         };
         let shard = worker.shard.clone();
+        if let Some(security) = &self.security {
+            security.note_name(from, &shard);
+        }
         put(&mut self.known.lock().asking, shard.clone(), way.clone());
         Heard {
             shard,

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use brasserie_common::access::{
     CallOrigin, INSIDE_TLS, Identity, IdentityProof, LocalUser, Role, ShardLabel,
 };
-use brasserie_common::{Principal, WallTime};
+use brasserie_common::{Principal, Shard, WallTime};
 use brasserie_common_identity::{
     Authority, AuthorityHash, CertificateDer, IdentityError, Life, Lifetime, Proven, client_config,
     proven, server_config,
@@ -106,6 +106,18 @@ impl Security {
         Ok(())
     }
 
+    /// Notes the shard of a worker whose certificate shows only its hash, as those of earlier releases do.
+    pub(crate) fn note_name(&self, by: &Principal, shard: &Shard) {
+        let Principal::Authenticated(identity) = by else {
+            return;
+        };
+        let label = identity.shard.as_ref();
+        let is_hash = label.is_some_and(|label| label.shard().is_none());
+        if is_hash && identity.speaks_for(shard) {
+            self.registry.lock().note_name(shard);
+        }
+    }
+
     /// Returns the holder of a certificate that the handshake has verified.
     fn certificate_holder(
         &self,
@@ -130,12 +142,14 @@ impl Security {
         now: WallTime,
     ) -> Result<Identity, String> {
         let (certified, is_valid) = (&proven.certified, now < proven.until);
-        if certified.cluster != self.cluster {
+        if certified.trust_domain != self.trust_domain {
             return Err("its certificate is of another cluster".to_owned());
         }
         let proof = IdentityProof::Certificate;
         match (&certified.shard, certified.role) {
             (Some(shard), Role::Worker) => {
+                // Certificates of earlier releases do not show the shard of a hash.
+                let shard = &self.registry.lock().named(shard.clone());
                 if now >= proven.until + LAPSED_FOR {
                     return Err(NotAdmitted::Lapsed.to_string());
                 }
@@ -207,8 +221,11 @@ impl Authenticator for Security {
             Err(why) => {
                 // The certificate is of the authority or a former one: the handshake has verified that.
                 let shown = proven(first).map(|proven| proven.certified);
-                let named = shown.map(|certified| (certified.shard, certified.token));
-                Principal::refused_certificate(from, why, named.unwrap_or_default())
+                let (shard, token) = shown
+                    .map(|certified| (certified.shard, certified.token))
+                    .unwrap_or_default();
+                let shard = shard.map(|shard| self.registry.lock().named(shard));
+                Principal::refused_certificate(from, why, (shard, token))
             }
         }
     }
@@ -273,6 +290,6 @@ impl Credentials for Security {
 
 impl fmt::Debug for Security {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Security({})", self.cluster)
+        write!(f, "Security({})", self.trust_domain)
     }
 }

@@ -36,30 +36,35 @@ impl Security {
         let now = Clock.wall();
         let secret = Secret::from_digits(secret).map_err(|_| NotAdmitted::Unknown)?;
         let label = ShardLabel::of(shard);
-        let chain = self.change(|registry| {
-            let admitted = registry.admit(now, &secret, (shard, request), self.worker_life.0);
-            let (token, life) = admitted?;
-            registry.check_authority(token, &self.trusted())?;
+        let touched = (Some(label.clone()), Some(secret.number()));
+        let (shard, request, joined) = (shard.clone(), request.to_vec(), label.clone());
+        let admit = move |security: &Security, registry: &mut Registry| {
+            let life = security.worker_life.0;
+            let (token, life) = registry.admit(now, &secret, (&shard, &request), life)?;
+            registry.check_authority(token, &security.trusted())?;
             // A request that cannot be certified uses up no token.
-            self.certify(registry, request, (label.clone(), Some(token)), life.issued)
-        })?;
-        // A former key of the shard, with an expired certificate, may not be renewed any more.
-        self.disconnect(|identity| identity.shard.as_ref() == Some(&label));
-        Ok(chain)
+            security.certify(registry, &request, (joined, Some(token)), life.issued)
+        };
+        self.change(touched, admit, move |security| {
+            // A former key of the shard, with an expired certificate, may not be renewed any more.
+            security.disconnect(|identity| identity.shard.as_ref() == Some(&label));
+        })
     }
 
     /// Certifies another key of a worker that has a certificate, unless those since this second do not count any more. Waits for the disk.
     pub(crate) fn renew(&self, shard: &ShardLabel, valid_from: i64, request: &[u8]) -> IssuedChain {
         let now = Clock.wall();
-        let chain = self.change(|registry| {
-            if registry.valid_from(shard) != valid_from {
-                return Err(NotAdmitted::Revoked(shard.clone()));
+        let (renewed, shard, request) = (shard.clone(), shard.clone(), request.to_vec());
+        let renew = move |security: &Security, registry: &mut Registry| {
+            if registry.valid_from(&shard) != valid_from {
+                return Err(NotAdmitted::Revoked(shard));
             }
-            let life = registry.renew(now, shard, self.worker_life.0)?;
-            self.certify(registry, request, (shard.clone(), None), life.issued)
-        })?;
-        self.admit_again(shard);
-        Ok(chain)
+            let life = registry.renew(now, &shard, security.worker_life.0)?;
+            security.certify(registry, &request, (shard, None), life.issued)
+        };
+        self.change((Some(renewed.clone()), None), renew, move |security| {
+            security.admit_again(&renewed);
+        })
     }
 
     /// Certifies a key of a person for calls to workers, for no longer than its token is valid.
@@ -73,7 +78,7 @@ impl Security {
             life.0 = life.0.min(now.until(holder.until));
         }
         let certified = Certified {
-            cluster: self.cluster.clone(),
+            trust_domain: self.trust_domain.clone(),
             role: person.role,
             shard: None,
             token: person.token,
@@ -94,9 +99,9 @@ impl Security {
             registry.note_authority(&shard, &authority.hash());
         }
         let certified = Certified {
-            cluster: self.cluster.clone(),
+            trust_domain: self.trust_domain.clone(),
             role: Role::Worker,
-            shard: Some(shard.clone()),
+            shard: Some(registry.named(shard.clone())),
             token,
         };
         let chain = authority.certify(request, &certified, issued, self.worker_life)?;
@@ -107,19 +112,14 @@ impl Security {
     /// Makes the open connections of a worker with an expired certificate those of a worker that has renewed it.
     fn admit_again(&self, shard: &ShardLabel) {
         if let Some(server) = &*self.server.lock() {
-            server.identify(|peer| match peer {
-                Principal::Authenticated(identity)
-                    if identity.role == Role::Lapsed && identity.shard.as_ref() == Some(shard) =>
-                {
-                    Some(Principal::Authenticated(Arc::new(Identity {
-                        role: Role::Worker,
-                        ..Identity::clone(identity)
-                    })))
-                }
-                Principal::Authenticated(_)
-                | Principal::Unauthenticated(_)
-                | Principal::Stranger(..)
-                | Principal::Own => None,
+            let is_lapsed =
+                |peer: &&Identity| peer.role == Role::Lapsed && peer.shard.as_ref() == Some(shard);
+            server.identify(|peer| {
+                let lapsed = peer.identity().filter(is_lapsed)?;
+                Some(Principal::Authenticated(Arc::new(Identity {
+                    role: Role::Worker,
+                    ..lapsed.clone()
+                })))
             });
         }
     }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use brasserie_common::WallTime;
 use brasserie_common::access::{Role, TokenNumber};
 use brasserie_common_identity::{
-    Authority, CERTIFICATE, IdentityError, KEY, MAX_TOKEN_BYTES, Secret, Token, TokenForm,
-    write_secret,
+    ADMIN_TOKEN, Authority, CERTIFICATE, FOLDER, IdentityError, KEY, MAX_TOKEN_BYTES, Secret,
+    Token, TokenForm, write_secret,
 };
 use brasserie_common_runtime::files::{self, OthersMay};
 use brasserie_common_runtime::{DataDir, DataDirError};
@@ -16,13 +16,9 @@ use super::registry::{Registry, Terms};
 use super::{AuthorityCreation, NotAdmitted};
 use crate::audit::Audit;
 
-/// The name of the folder in the data directory.
-pub(super) const FOLDER: &str = "identity";
 /// The file with the registry.
 pub(super) const TOKENS: &str = "tokens.json";
-/// The file with the first administrator's token.
-pub(super) const ADMIN_TOKEN: &str = "admin.token";
-/// The note of that token.
+/// The note of the first administrator's token, which names its file.
 const ADMIN_NOTE: &str = "in identity/admin.token";
 /// The size limit of the file with the registry.
 const MAX_TOKENS_BYTES: usize = 64 << 20;
@@ -78,6 +74,11 @@ pub(super) fn open(
     };
     let path = directory.folder(FOLDER)?;
     check_admin(&path)?;
+    if !is_new && authority.remove_other_keys(&path)? {
+        tracing::warn!(
+            "the file {KEY} had the key of another authority too, which is removed: a step of a rotation was cut off"
+        );
+    }
     // An operator copies the authority alone to a scheduler that takes over a cluster.
     let mut registry = match is_new || !exists(&path.join(TOKENS))? {
         true => {
@@ -92,7 +93,7 @@ pub(super) fn open(
     if is_new {
         // It is written last: a crash before that leaves a folder from which the next start begins anew.
         authority.write(&path)?;
-        tracing::info!(trust_domain = %authority.cluster(), "created the authority of a new cluster");
+        tracing::info!(trust_domain = %authority.trust_domain(), "created the authority of a new cluster");
     }
     if let Some(admin) = set_authority_of_admin_token(&path, &authority)? {
         registry.set_authority(admin, &authority.hash());
@@ -123,7 +124,7 @@ pub(super) fn exists(path: &Path) -> Result<bool, IdentityError> {
     Ok(files::exists(path)?)
 }
 
-fn read_registry(path: &Path) -> Result<Registry, SecurityError> {
+pub(super) fn read_registry(path: &Path) -> Result<Registry, SecurityError> {
     let bytes = files::read_own(path, MAX_TOKENS_BYTES as u64, OthersMay::DoNothing);
     let bytes = bytes.map_err(IdentityError::from)?;
     serde_json::from_slice(&bytes).map_err(|error| SecurityError::Damaged {

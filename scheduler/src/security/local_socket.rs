@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use brasserie_common::access::LocalUser;
 use brasserie_common_runtime::DataDir;
+use brasserie_common_runtime::net::LOCAL_SOCKET;
 use nix::sys::socket::{
     AddressFamily, Backlog, SockFlag, SockType, UnixAddr, bind, listen, socket,
 };
@@ -14,15 +15,13 @@ use nix::sys::stat::{Mode, fchmod};
 use nix::unistd::{Uid, User, geteuid};
 use tokio::net::UnixListener;
 
-/// The name of the socket in the data directory.
-const SOCKET: &str = "control.sock";
 /// Connections that the kernel keeps until they are accepted.
 const BACKLOG: i32 = 128;
 
 /// Opens the socket in a data directory, which the caller has locked. `None` if that is not possible, which is logged: people of this machine
 /// then need tokens.
 pub(crate) fn open(directory: &DataDir) -> Option<UnixListener> {
-    let path = directory.path().join(SOCKET);
+    let path = directory.path().join(LOCAL_SOCKET);
     let listener = listener(&path);
     let listener = listener.inspect_err(|error| {
         tracing::warn!(
@@ -79,7 +78,7 @@ mod tests {
         let directory = DataDir::open(&folder.path().join("data")).expect("a directory");
         for _ in 0..2 {
             let listener = open(&directory).expect("a socket");
-            let path = directory.path().join(SOCKET);
+            let path = directory.path().join(LOCAL_SOCKET);
             let mode = std::fs::metadata(&path)
                 .expect("a file")
                 .permissions()

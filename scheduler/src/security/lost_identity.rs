@@ -3,11 +3,11 @@
 
 use std::path::{Path, PathBuf};
 
-use brasserie_common_identity::CERTIFICATE;
+use brasserie_common_identity::{CERTIFICATE, FOLDER};
 use brasserie_common_runtime::DataDir;
 use serde_json::json;
 
-use super::folder::{FOLDER, TOKENS, exists, find};
+use super::folder::{TOKENS, exists, find};
 use super::{AuthorityCreation, SecurityError};
 use crate::audit::Audit;
 use crate::store::{FormerAuthority, LostRecords};

@@ -5,15 +5,18 @@
 //!
 //! * `registry` decides which tokens and certificates count. It is the content of `tokens.json`.
 //! * `authentication` and `web` hold the scheduler's side of TLS, and say who a caller is: by certificate, or through `tokens` by token.
+//! * `examination` reads the folder for `brasserie doctor`.
 //! * `tokens`, `certificates`, `revocation` and `rotation` serve the calls that change the registry or the authority (`rpc/identities.rs`).
 //!
 //! [`Security`] has a lock for the registry and another one for the authority with the scheduler's certificates. Each is held for moments, no
-//! thread holds both, and none writes to the disk under them. A change takes its turn in `writes`, which others wait for, and copies the
-//! registry. It changes the copy, writes the copy, and puts the copy in force: a change is durable before it is effective, so a token with one
-//! use is used once. A revocation is effective first (`revocation`). A rotation writes the authority in its turn, and then puts it in force.
+//! thread holds both, and none writes to the disk under them. Changes wait in `writes` for a turn. The thread that has the turn copies the
+//! registry, makes all of them in the copy, writes the copy, and puts the copy in force: a change is durable before it is effective, so a token
+//! with one use is used once. A revocation is effective first (`revocation`). A rotation writes the authority in its turn, and then puts it in
+//! force.
 
 mod authentication;
 mod certificates;
+mod examination;
 mod folder;
 mod local_socket;
 mod lost_identity;
@@ -35,7 +38,7 @@ use std::time::Duration;
 
 use brasserie_common::Principal;
 use brasserie_common::access::{Identity, LocalUser, ShardLabel};
-use brasserie_common_identity::{Authority, AuthorityHash, Cluster, Lifetime};
+use brasserie_common_identity::{Authority, AuthorityHash, Lifetime, TrustDomain};
 use brasserie_common_runtime::{Clock, DataDir, net};
 use brasserie_thrift::rpc::{Disconnector, ServerHandle};
 use parking_lot::Mutex;
@@ -44,8 +47,8 @@ use tokio::sync::watch;
 use crate::audit::Audit;
 use authentication::RpcTls;
 pub(crate) use certificates::IssuedChain;
+pub use examination::{IdentityExamination, examine_identity};
 pub use folder::SecurityError;
-use folder::write_registry;
 pub(crate) use local_socket::open as open_local_socket;
 pub(crate) use lost_identity::LostIdentityCheck;
 pub(crate) use not_admitted::NotAdmitted;
@@ -60,7 +63,7 @@ pub(crate) use rotation::{AuthorityState, RotationStep};
 pub use tokens::Invitation;
 pub(crate) use tokens::token_number;
 use web::WebTls;
-use writes::{WriteTurn, Writes};
+use writes::Writes;
 
 /// The treatment of peers that do not use TLS, by a scheduler with an authority.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -86,7 +89,7 @@ pub enum AuthorityCreation {
 
 /// The identity of a scheduler with an authority.
 pub(crate) struct Security {
-    cluster: Cluster,
+    trust_domain: TrustDomain,
     own: Mutex<OwnCertificates>,
     registry: Mutex<Registry>,
     /// The folder of the authority and the registry.
@@ -134,7 +137,7 @@ impl Security {
         };
         let rpc_tls = RpcTls::create(&authority, now)?;
         let security = Arc::new_cyclic(|weak_self| Security {
-            cluster: authority.cluster().clone(),
+            trust_domain: authority.trust_domain().clone(),
             own: Mutex::new(OwnCertificates {
                 authority: Arc::new(authority),
                 rpc_tls,
@@ -215,43 +218,12 @@ impl Security {
 
     /// Returns the name that the worker of a shard must prove when it is called.
     pub(crate) fn certified_name(&self, shard: &ShardLabel) -> String {
-        self.cluster.of_shard(shard)
+        self.trust_domain.of_shard(shard)
     }
 
-    /// Returns the name of the cluster in certificates.
-    pub(crate) fn cluster(&self) -> &str {
-        self.cluster.as_str()
-    }
-
-    /// Makes a change of the registry that is on disk before it has effect. Waits for the disk.
-    fn change<T>(
-        &self,
-        make: impl FnOnce(&mut Registry) -> Result<T, NotAdmitted>,
-    ) -> Result<T, NotAdmitted> {
-        let turn = self.writes.turn()?;
-        let mut registry = self.registry.lock();
-        registry.forget_ended(Clock.wall());
-        let mut changed = registry.clone();
-        drop(registry);
-        let made = make(&mut changed)?;
-        self.write(&changed, &turn)?;
-        let authority = self.authority().hash();
-        let has_revoked = self.registry.lock().replace(changed, &authority);
-        if has_revoked {
-            // The change may have added a certificate that is revoked too.
-            self.notify_workers();
-        }
-        Ok(made)
-    }
-
-    /// Writes a copy of the registry, with all revocations that were in effect when it was made.
-    fn write(&self, copy: &Registry, _: &WriteTurn<'_>) -> Result<(), NotAdmitted> {
-        let written = write_registry(&self.folder, copy);
-        if written.is_ok() {
-            self.registry.lock().note_written(copy.revocations());
-        }
-        self.writes.note(written.as_ref().err());
-        written
+    /// Returns the trust domain, the name of the cluster in certificates.
+    pub(crate) fn trust_domain(&self) -> &str {
+        self.trust_domain.as_str()
     }
 
     /// Makes the news of certificates go to all workers.
@@ -275,10 +247,7 @@ impl Security {
     /// Ends the connections of callers with such an identity.
     fn disconnect(&self, is_meant: impl Fn(&Identity) -> bool) {
         if let Some(server) = &*self.server.lock() {
-            server.disconnect(|peer| match peer {
-                Principal::Authenticated(identity) => is_meant(identity),
-                Principal::Unauthenticated(_) | Principal::Stranger(..) | Principal::Own => false,
-            });
+            server.disconnect(|peer| peer.identity().is_some_and(&is_meant));
         }
     }
 }

@@ -44,7 +44,7 @@ pub(crate) enum NotAdmitted {
     )]
     Lapsed,
     #[error(
-        "the shard `{}` has joined with this token before, and its certificate is revoked since. Ask an administrator for a new one: brasserie \
+        "the shard `{}` has joined with this token before, or may have, and its certificate is revoked since. Ask an administrator for a new one: brasserie \
          token create --role worker", printable(.0.as_str())
     )]
     RevokedToken(Shard),
@@ -74,11 +74,16 @@ pub(crate) enum NotAdmitted {
     )]
     TooMany { most: usize },
     #[error(
-        "the file with the tokens would have more than {most} bytes, as many as it may: revoke some with brasserie token revoke"
+        "the file with tokens and shards would have more than {most} bytes, as many as it may. Revoke tokens that nobody uses (brasserie token revoke). \
+         Shards take most of it if workers join under ever new names: let them join under names that they had before. Beyond 10,000 shards, \
+         the scheduler forgets those whose last certificate has expired more than 30 days ago"
     )]
     TooLarge { most: usize },
-    #[error("no shard `{}` has joined", printable(.0.as_str()))]
-    NoShard(Shard),
+    #[error(
+        "no shard `{shard}` has joined, and {most} such shards are revoked already, as many as are kept. See `brasserie worker list` and \
+         `brasserie audit --what join` for names"
+    )]
+    TooManyUnknown { shard: ShardLabel, most: usize },
     #[error("there is no token with the number {0}: see brasserie token list")]
     NoToken(TokenNumber),
     #[error("this is no number of a token, which has 16 hex digits: see brasserie token list")]
@@ -97,6 +102,9 @@ pub(crate) enum NotAdmitted {
          until then. If the scheduler ends before, the revocation is lost: repeat it then"
     )]
     NotWritten(String),
+    /// A step of a rotation is in force, and something is left to do.
+    #[error("{0}")]
+    Unfinished(String),
     #[error("{0}")]
     Failed(String),
 }
@@ -124,7 +132,8 @@ impl NotAdmitted {
             | NotAdmitted::BadTerms(_)
             | NotAdmitted::TooMany { .. }
             | NotAdmitted::TooLarge { .. }
-            | NotAdmitted::NoShard(_)
+            | NotAdmitted::TooManyUnknown { .. }
+            | NotAdmitted::Unfinished(_)
             | NotAdmitted::NoToken(_)
             | NotAdmitted::NotWritten(_)
             | NotAdmitted::NoNumber

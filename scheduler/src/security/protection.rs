@@ -3,21 +3,28 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use brasserie_common::WallTime;
+use brasserie_common::access::{Role, ShardLabel};
 use brasserie_common::cluster_view::REVOKED;
-use brasserie_common::text::counted;
+use brasserie_common::text::{counted, printable};
 use brasserie_common::time::readable_duration;
+use brasserie_common::{Shard, WallTime};
 use brasserie_common_identity::Life;
 use brasserie_common_runtime::Clock;
 use brasserie_thrift::generated::brasserie as wire;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use super::registry::{TokenAuthority, TokenRecord};
 use super::rotation::named;
 use super::{PlainPeers, Security};
 
 /// The time before the end of an unfinished rotation from which `status` names it: a third of the longest.
 const FINISH_WITHIN: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
+/// The shortest whole life of a token whose end `status` names. Shorter ones are made for one occasion.
+const LONG_LIFE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+/// The most tokens that `status` describes.
+const MOST_NAMED_TOKENS: usize = 5;
 
 /// The protection of a scheduler's ports.
 #[derive(Clone)]
@@ -64,6 +71,7 @@ impl Protection {
         errors.extend(security.authority_problem());
         errors.extend(security.rotation_problem(Clock.wall()));
         errors.extend(security.shut_out_problem(Clock.wall()));
+        errors.extend(security.ending_tokens_problem(Clock.wall()));
         let registry = security.registry.lock();
         let overdue = registry.overdue_certificates(Clock.wall(), security.worker_life);
         for worker in status.workers.iter_mut().flatten() {
@@ -80,7 +88,9 @@ impl Protection {
                 "is refused, because its certificate is revoked: its tasks run elsewhere once it is lost"
                     .to_owned()
             });
-            let overdue = overdue.get(shard).map(|left| overdue_renewal(*left));
+            let label = Shard::try_from(shard).map(|shard| ShardLabel::of(&shard));
+            let overdue = label.ok().and_then(|label| overdue.get(label.as_str()));
+            let overdue = overdue.map(|left| overdue_renewal(*left));
             for problem in revoked.into_iter().chain(overdue) {
                 worker.problems.get_or_insert_default().push(problem);
             }
@@ -152,12 +162,57 @@ impl Security {
             )
         })
     }
+
+    /// Returns which tokens of people have less than a third of a long life left, the first end first. Those of a replaced authority are of no
+    /// use any more.
+    fn ending_tokens_problem(&self, now: WallTime) -> Option<String> {
+        let trusted = self.trusted();
+        let registry = self.registry.lock();
+        let ending = registry.valid_tokens(now).filter(|(_, token)| {
+            let (issued, until) = (token.created(), token.expires());
+            let is_accepted = token.authority(&trusted) != Some(TokenAuthority::Replaced);
+            let is_of_people = token.role().is_some_and(|role| role != Role::Worker);
+            let is_long = issued.until(until) > LONG_LIFE;
+            is_of_people
+                && is_accepted
+                && is_long
+                && Life { issued, until }.last_third(now).is_some()
+        });
+        let mut ending: Vec<_> = ending.collect();
+        ending.sort_by_key(|(_, token)| token.expires());
+        let described = ending.iter().take(MOST_NAMED_TOKENS);
+        let described: Vec<String> = described
+            .map(|(number, token)| describe_token(number, token, now))
+            .collect();
+        let count = ending.len() as u64;
+        let others = match count.saturating_sub(MOST_NAMED_TOKENS as u64) {
+            0 => String::new(),
+            others => format!(", and {others} more"),
+        };
+        let expire = if count == 1 { "expires" } else { "expire" };
+        (count > 0).then(|| {
+            format!(
+                "{} {expire} soon: {}{others}. Create others for those in use (`brasserie token create`), and revoke those that nobody needs (`brasserie \
+                 token revoke`)",
+                counted(count, "token"),
+                described.join(", ")
+            )
+        })
+    }
+}
+
+fn describe_token(number: &str, token: &TokenRecord, now: WallTime) -> String {
+    let role = token.role().map(Role::name).unwrap_or_default();
+    let owner = token.owner.as_deref().map(printable);
+    let owner = owner.map_or(String::new(), |owner| format!(" `{owner}`"));
+    let note = token.note.as_deref().map(printable);
+    let note = note.map_or(String::new(), |note| format!(", {note}"));
+    let left = readable_duration(now.until(token.expires()));
+    format!("{number} ({role}{owner}{note}) in {left}")
 }
 
 #[cfg(test)]
 mod tests {
-    use brasserie_common::Shard;
-
     use brasserie_common_identity::Secret;
 
     use super::*;
@@ -172,7 +227,10 @@ mod tests {
             ..wire::WorkerStatus::default()
         };
         wire::ClusterStatus {
-            workers: Some(vec![worker("a", "healthy"), worker("b", "lost")]),
+            workers: Some(vec![
+                worker("a.example.com", "healthy"),
+                worker("b", "lost"),
+            ]),
             ..wire::ClusterStatus::default()
         }
     }
@@ -202,6 +260,46 @@ mod tests {
     }
 
     #[test]
+    fn tokens_of_people_that_end_soon_are_a_problem_and_short_ones_are_not() {
+        let bench = Bench::new();
+        let security = bench.security();
+        let days = |days: u64| Duration::from_secs(days * 24 * 60 * 60);
+        let at = |passed: u64| Clock.wall() + days(passed);
+        let create = |terms: Terms, note: &str| {
+            let terms = Terms {
+                note: Some(note.to_owned()),
+                ..terms
+            };
+            security.create_token(terms).expect("good terms");
+        };
+        create(Terms::person(Role::Viewer, days(6)), "short");
+        create(Terms::joining(days(30), 1), "joins");
+        create(Terms::person(Role::Viewer, days(30)), "ci");
+        assert_eq!(security.ending_tokens_problem(at(5)), None);
+        let one = security.ending_tokens_problem(at(21)).expect("a problem");
+        assert!(
+            one.starts_with("1 token expires soon: ") && one.contains("(viewer, ci) in "),
+            "{one}"
+        );
+        // It has ended, and nothing else is near its end.
+        assert_eq!(security.ending_tokens_problem(at(31)), None);
+        let admin = security.ending_tokens_problem(at(300)).expect("a problem");
+        assert!(
+            admin.contains("(admin, in identity/admin.token) in "),
+            "{admin}"
+        );
+        for _ in 0..2 * MOST_NAMED_TOKENS {
+            create(Terms::person(Role::Operator, days(360)), "many");
+        }
+        let many = security.ending_tokens_problem(at(300)).expect("a problem");
+        assert!(
+            many.starts_with("11 tokens expire soon: ") && many.contains(", and 6 more. "),
+            "{many}"
+        );
+        assert_eq!(many.matches("many").count(), MOST_NAMED_TOKENS);
+    }
+
+    #[test]
     fn flags_and_late_certificates_are_problems() {
         let bench = Bench::new();
         let security = bench.security();
@@ -215,7 +313,7 @@ mod tests {
         let secret = Secret::random().expect("entropy");
         let terms = Terms::joining(Duration::from_secs(60), 2);
         tokens.add(now, &secret, terms).expect("good terms");
-        for name in ["a", "b"] {
+        for name in ["a.example.com", "b"] {
             let shard = Shard::try_from(name).expect("a name");
             let life = Duration::from_secs(3600);
             let admitted = tokens.admit(now, &secret, (&shard, &[1]), life);
@@ -233,7 +331,7 @@ mod tests {
         assert!(problems[0].contains("has not renewed its certificate"));
         assert_eq!(before[1].problems, None, "a lost worker cannot renew");
 
-        let shard = Shard::try_from("a").expect("a name");
+        let shard = Shard::try_from("a.example.com").expect("a name");
         security.revoke_worker(&shard).expect("it has joined");
         let revoked = workers();
         let problems = revoked[0].problems.clone().unwrap_or_default();

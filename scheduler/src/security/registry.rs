@@ -10,6 +10,7 @@ mod tokens;
 use std::collections::BTreeMap;
 
 use brasserie_common::WallTime;
+use brasserie_common::access::{ShardLabel, TokenNumber};
 use brasserie_common_identity::{AuthorityHash, CLOCK_SKEW, Secret, TokenError, from_hex, hex};
 use serde::{Deserialize, Serialize};
 use sha2::Digest as _;
@@ -63,6 +64,24 @@ impl Registry {
         !self.unwritten.is_empty()
     }
 
+    /// Makes a change of a shard and of a token. If it is refused, both are as they were.
+    pub(crate) fn attempt<T>(
+        &mut self,
+        (shard, token): &(Option<ShardLabel>, Option<TokenNumber>),
+        make: impl FnOnce(&mut Registry) -> Result<T, NotAdmitted>,
+    ) -> Result<T, NotAdmitted> {
+        let shard = shard.as_ref().map(|label| label.as_str().to_owned());
+        let shard = shard.map(|name| (self.shards.get(&name).cloned(), name));
+        let token = token.map(|number| number.to_string());
+        let token = token.map(|name| (self.tokens.get(&name).cloned(), name));
+        let made = make(self);
+        if made.is_err() {
+            restore(&mut self.shards, shard);
+            restore(&mut self.tokens, token);
+        }
+        made
+    }
+
     /// Forgets records that decide nothing any more, and only if there are many: the certificates of shards that can no longer be renewed,
     /// revocations of tokens by which all certificates have expired, and expired tokens.
     ///
@@ -113,6 +132,15 @@ impl KeepAtLeast {
         shards: LEAST_SHARDS,
         revoked_tokens: LEAST_REVOKED_TOKENS,
     };
+}
+
+/// Makes a record what it was: nothing, if there was none of this name.
+fn restore<V>(records: &mut BTreeMap<String, V>, former: Option<(Option<V>, String)>) {
+    match former {
+        Some((Some(record), name)) => drop(records.insert(name, record)),
+        Some((None, name)) => drop(records.remove(&name)),
+        None => {}
+    }
 }
 
 /// Forgets records that have ended, those that ended first before others, until `least` are left.
@@ -220,7 +248,7 @@ mod tests {
         let other = tokens.admit(NOW, &own, (&shard("b"), &[2]), DAY);
         other.expect("a token for two");
         tokens
-            .revoke_shard(NOW, &shard("b"), 9 * DAY)
+            .revoke_shard(NOW, &label("b"), 9 * DAY)
             .expect("it has joined");
         tokens.forget_ended(NOW + 40 * DAY);
         assert_eq!(tokens.shards.len(), 2, "there are few");
@@ -236,7 +264,7 @@ mod tests {
         let (mut tokens, own) = tokens(9);
         let issued = admit(&mut tokens, NOW, &own, 1);
         tokens
-            .revoke_shard(NOW, &shard("a"), 7 * DAY)
+            .revoke_shard(NOW, &label("a"), 7 * DAY)
             .expect("it has joined");
         let (viewer, ended) = (secret(), secret());
         for person in [&viewer, &ended] {

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use brasserie_common::Shard;
-use brasserie_common::access::{Identity, Role, ShardLabel, TokenNumber};
+use brasserie_common::access::{Identity, Role, TokenNumber};
 use brasserie_common_identity::Lifetime;
 use brasserie_common_runtime::Clock;
 use tokio_util::sync::CancellationToken;
@@ -40,28 +40,34 @@ impl Security {
     }
 
     /// Ends the certificates of a shard, and its connections in both directions, also if the disk takes nothing. Waits for the disk for some
-    /// seconds at most. Workers are not notified of what they know: see [`Security::has_revoked`].
-    pub(crate) fn revoke_worker(&self, shard: &Shard) -> Result<(), NotAdmitted> {
-        let label = ShardLabel::of(shard);
+    /// seconds at most. Returns whether a certificate of the shard was known. Workers are not notified of what they know: see
+    /// [`Security::has_revoked`].
+    pub(crate) fn revoke_worker(&self, shard: &Shard) -> Result<bool, NotAdmitted> {
+        let registry = self.registry.lock();
+        let label = registry.label_of(shard);
+        let is_known = registry.is_known(&label);
+        drop(registry);
         let is_meant = |identity: &Identity| identity.shard.as_ref() == Some(&label);
         if self.has_revoked(shard) {
             self.disconnect(is_meant);
-            return self.keep_all();
+            return self.keep_all().map(|()| is_known);
         }
         let revocation = Revocation::Shard {
-            shard: shard.clone(),
+            shard: label.clone(),
             now: Clock.wall(),
             life: self.worker_life.0,
         };
         self.revoke(revocation, || {
             self.reconnect_to_workers();
             self.disconnect(is_meant);
-        })
+        })?;
+        Ok(is_known)
     }
 
     /// Returns whether all certificates of a shard that are known are revoked, so that another revocation changes nothing.
     pub(crate) fn has_revoked(&self, shard: &Shard) -> bool {
-        self.registry.lock().has_revoked(&ShardLabel::of(shard))
+        let registry = self.registry.lock();
+        registry.has_revoked(&registry.label_of(shard))
     }
 
     /// Waits until the revocations are on disk, for some seconds at most. Errors if they are not.

@@ -14,7 +14,9 @@ use std::sync::Arc;
 use brasserie_common::WallTime;
 use brasserie_common::access::ShardLabel;
 use brasserie_common::text::printable;
-use brasserie_common_identity::{Authority, AuthorityHash, Cluster, IdentityError};
+use brasserie_common_identity::{
+    ADMIN_TOKEN, Authority, AuthorityHash, IdentityError, KEY, TrustDomain,
+};
 use brasserie_common_runtime::Clock;
 
 use super::authentication::RpcTls;
@@ -40,7 +42,7 @@ pub(crate) enum RotationStep {
 /// The authority and its rotation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AuthorityState {
-    pub cluster: Cluster,
+    pub trust_domain: TrustDomain,
     pub hash: AuthorityHash,
     pub expires: WallTime,
     /// The authority that a rotation replaces.
@@ -49,8 +51,14 @@ pub(crate) struct AuthorityState {
     pub not_renewed: Vec<String>,
 }
 
-/// The authority after a step, and the scheduler's own certificate by it.
-type Successor = (Authority, RpcTls);
+/// The authority after a step, which is on disk.
+struct Successor {
+    authority: Authority,
+    /// The scheduler's own certificate by it.
+    rpc_tls: RpcTls,
+    /// Why the step has left something to do.
+    unfinished: Option<IdentityError>,
+}
 
 impl Security {
     /// Returns the authority and the rotation that is under way.
@@ -59,7 +67,7 @@ impl Security {
         Ok(state(&authority, &self.registry.lock())?)
     }
 
-    /// Performs a step of a rotation. Waits for the disk.
+    /// Performs a step of a rotation. Waits for the disk. Errors with [`NotAdmitted::Unfinished`] if it is in force, and something is left to do.
     pub(crate) fn rotate(&self, step: RotationStep) -> Result<AuthorityState, NotAdmitted> {
         // Nobody gets a certificate meanwhile.
         let turn = self.writes.turn()?;
@@ -84,7 +92,11 @@ impl Security {
                 self.finish_rotation(&authority, registry.clone(), &turn)?
             }
         };
-        let (authority, rpc_tls) = next;
+        let Successor {
+            authority,
+            rpc_tls,
+            unfinished,
+        } = next;
         let state = state(&authority, &registry)?;
         let mut own = self.own.lock();
         (own.authority, own.rpc_tls) = (Arc::new(authority), rpc_tls);
@@ -98,7 +110,13 @@ impl Security {
         self.notify_workers();
         // This includes workers that have renewed: somebody else may have their former certificates. Workers come back at once, so this is last.
         self.reconnect_certified_peers();
-        Ok(state)
+        match unfinished {
+            Some(why) => Err(NotAdmitted::Unfinished(format!(
+                "the new authority is in force, and certificates of both are accepted. But {KEY} may have the key of the former one too, or \
+                 {ADMIN_TOKEN} names that one: {why}. `brasserie ca rotate --finish` and each start of the scheduler try again to correct both"
+            ))),
+            None => Ok(state),
+        }
     }
 
     fn begin_rotation(
@@ -116,11 +134,35 @@ impl Security {
         let made = former.successor(now)?;
         // An authority that is written can certify the scheduler.
         let rpc_tls = RpcTls::create(&made, now)?;
-        made.write(&self.folder)?;
-        if let Some(admin) = set_authority_of_admin_token(&self.folder, &made)? {
-            self.registry.lock().set_authority(admin, &made.hash());
+        let mut unfinished = self.write_authority(&made)?;
+        if let Err(why) = self.correct_admin_token(&made) {
+            unfinished = Some(why);
         }
-        Ok((made, rpc_tls))
+        Ok(Successor {
+            authority: made,
+            rpc_tls,
+            unfinished,
+        })
+    }
+
+    /// Writes an authority. Errors if the next start would find another one. Returns why something else failed.
+    fn write_authority(&self, made: &Authority) -> Result<Option<IdentityError>, IdentityError> {
+        let Err(why) = made.write(&self.folder) else {
+            return Ok(None);
+        };
+        match Authority::read(&self.folder) {
+            Ok(Some(kept)) if kept.hash() == made.hash() => Ok(Some(why)),
+            Ok(_) | Err(_) => Err(why),
+        }
+    }
+
+    /// Makes the file with the administrator's token name this authority.
+    fn correct_admin_token(&self, authority: &Authority) -> Result<(), IdentityError> {
+        if let Some(admin) = set_authority_of_admin_token(&self.folder, authority)? {
+            let mut registry = self.registry.lock();
+            registry.set_authority(admin, &authority.hash());
+        }
+        Ok(())
     }
 
     fn finish_rotation(
@@ -130,6 +172,9 @@ impl Security {
         turn: &WriteTurn<'_>,
     ) -> Result<Successor, NotAdmitted> {
         let now = Clock.wall();
+        // The first step may have left this to do.
+        authority.remove_other_keys(&self.folder)?;
+        self.correct_admin_token(authority)?;
         let not_renewed = registry.not_renewed(now, authority.hash());
         let not_renewed: Vec<ShardLabel> = not_renewed.map(|(label, _)| label).collect();
         let former = authority.former();
@@ -142,7 +187,11 @@ impl Security {
             .end_certificates(now, former, &not_renewed);
         let left = authority.forget_former(&self.folder)?;
         let rpc_tls = RpcTls::create(&left, now)?;
-        Ok((left, rpc_tls))
+        Ok(Successor {
+            authority: left,
+            rpc_tls,
+            unfinished: None,
+        })
     }
 }
 
@@ -153,7 +202,7 @@ fn state(authority: &Authority, registry: &Registry) -> Result<AuthorityState, I
         None => Vec::new(),
     };
     Ok(AuthorityState {
-        cluster: authority.cluster().clone(),
+        trust_domain: authority.trust_domain().clone(),
         hash: authority.hash(),
         expires: authority.until()?,
         former,
@@ -205,7 +254,9 @@ mod tests {
 
     use brasserie_common::access::Role;
     use brasserie_common::{Principal, Shard};
-    use brasserie_common_identity::{CertificateDer, Certified, KeyRequest, Lifetime, Token};
+    use brasserie_common_identity::{
+        CertificateDer, Certified, KeyRequest, Lifetime, Token, write_secret,
+    };
     use brasserie_thrift::rpc::{Authenticator as _, Credentials as _};
 
     use super::*;
@@ -217,13 +268,13 @@ mod tests {
     /// Returns whether the holder of these certificates is admitted.
     fn enters(security: &Security, chain: &[CertificateDer<'static>]) -> bool {
         let from = SocketAddr::from(([10, 0, 0, 1], 1));
-        matches!(security.identify(from, chain), Principal::Authenticated(_))
+        security.identify(from, chain).identity().is_some()
     }
 
     /// Returns a certificate of a shard for a key that the scheduler has never seen.
     fn forged(authority: &Authority, shard: &Shard) -> Vec<CertificateDer<'static>> {
         let certified = Certified {
-            cluster: authority.cluster().clone(),
+            trust_domain: authority.trust_domain().clone(),
             role: Role::Worker,
             shard: Some(ShardLabel::of(shard)),
             token: None,
@@ -444,5 +495,64 @@ mod tests {
         let failed = security.rotate(RotationStep::FinishAnyway);
         assert!(matches!(failed, Err(NotAdmitted::Failed(_))), "{failed:?}");
         join(&security, &shard);
+    }
+
+    #[test]
+    fn a_start_removes_the_former_key_that_a_crash_has_left() {
+        let bench = Bench::new();
+        let path = bench.security().folder.join(KEY);
+        let former = std::fs::read_to_string(&path).expect("a key");
+        bench
+            .security()
+            .rotate(RotationStep::Begin)
+            .expect("a folder");
+        let own = std::fs::read_to_string(&path).expect("a key");
+        // The certificates are written, and the key alone is not.
+        write_secret(&path, format!("{own}{former}").as_bytes()).expect("a folder");
+        let next = bench.security();
+        assert_eq!(std::fs::read_to_string(&path).expect("a key"), own);
+        // A disk that has not taken the last write of the first step.
+        write_secret(&path, format!("{own}{former}").as_bytes()).expect("a folder");
+        next.rotate(RotationStep::Finish).expect("nobody is behind");
+        assert_eq!(std::fs::read_to_string(&path).expect("a key"), own);
+    }
+
+    #[test]
+    fn a_step_whose_admin_token_the_disk_does_not_take_is_in_force_and_says_so() {
+        let bench = Bench::new();
+        let security = bench.security();
+        let former = security.authority().hash();
+        let file = |name: &str| security.folder.join(name);
+        let obstacle = file(".admin.token.tmp");
+        std::fs::create_dir(&obstacle).expect("a folder in its way");
+        let failed = security.rotate(RotationStep::Begin);
+        let Err(why @ NotAdmitted::Unfinished(_)) = failed else {
+            panic!("{failed:?}");
+        };
+        assert!(!why.is_temporary(), "a retry would be refused");
+        assert!(why.to_string().contains("is in force"), "{why}");
+        // Memory and disk have the same authority.
+        let kept = Authority::read(&security.folder).expect("it is whole");
+        let kept = kept.expect("an authority");
+        assert_eq!(kept.hash(), security.authority().hash());
+        assert_eq!(
+            (kept.former(), security.authority().former()),
+            (Some(former), Some(former))
+        );
+        security
+            .rotate(RotationStep::Finish)
+            .expect_err("the token would be of no use");
+        assert_eq!(security.authority().former(), Some(former));
+        std::fs::remove_dir(&obstacle).expect("it is there");
+        security
+            .rotate(RotationStep::Finish)
+            .expect("nobody is behind");
+        let token = std::fs::read_to_string(file(ADMIN_TOKEN)).expect("a token");
+        let token = Token::from_text(&token).expect("a token");
+        assert_eq!(token.authority, kept.hash());
+        let from = SocketAddr::from(([10, 0, 0, 1], 1));
+        security
+            .authenticate_token(&token.reveal(), from)
+            .expect("the administrator");
     }
 }

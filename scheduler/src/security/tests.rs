@@ -5,11 +5,14 @@ use std::net::SocketAddr;
 
 use brasserie_common::Shard;
 use brasserie_common::access::Role;
-use brasserie_common_identity::{CERTIFICATE, Credential, KEY, KeyRequest, Proven, Secret, proven};
+use brasserie_common_identity::{
+    ADMIN_TOKEN, CERTIFICATE, Certified, Credential, FOLDER, KEY, KeyRequest, Proven, Secret,
+    proven,
+};
 use brasserie_thrift::rpc::Authenticator as _;
 use tokio_util::sync::CancellationToken;
 
-use super::folder::{ADMIN_TOKEN, FOLDER, TOKENS};
+use super::folder::TOKENS;
 use super::registry::LAPSED_FOR;
 use super::*;
 
@@ -63,6 +66,11 @@ impl Bench {
     pub(crate) fn security_for(&self, plain: PlainPeers) -> Arc<Security> {
         let opened = self.try_open_for(AuthorityCreation::IfMissing, plain);
         opened.expect("an authority").expect("an authority")
+    }
+
+    /// Returns the path of the data directory.
+    pub(crate) fn path(&self) -> &std::path::Path {
+        self.directory.path()
     }
 
     fn file(&self, name: &str) -> PathBuf {
@@ -184,7 +192,7 @@ fn a_shard_that_another_machine_has_taken_over_has_one_key() {
         .end_certificates(now, None, [&label]);
     let second = join(&security);
     let caller = caller_with(&security, &second);
-    assert!(matches!(caller, Principal::Authenticated(_)), "{caller:?}");
+    assert!(caller.identity().is_some(), "{caller:?}");
     assert!(why(&caller_with(&security, &first)).contains("is revoked"));
 }
 
@@ -248,13 +256,13 @@ fn a_clock_that_was_set_back_renews_the_schedulers_own_certificate() {
 #[test]
 fn a_first_start_that_was_cut_off_begins_anew() {
     let bench = Bench::new();
-    let first = bench.security().cluster().to_owned();
+    let first = bench.security().trust_domain().to_owned();
     // Only the certificate was not written yet.
     fs::remove_file(bench.file(CERTIFICATE)).expect("a certificate");
     let opened = bench.try_open(AuthorityCreation::Never);
     assert!(opened.expect("as if it were new").is_none());
     let second = bench.security();
-    assert_ne!(second.cluster(), first);
+    assert_ne!(second.trust_domain(), first);
     let token = fs::read_to_string(bench.file(ADMIN_TOKEN)).expect("a token");
     let admin = second
         .authenticate_token(&token, at())
@@ -389,6 +397,55 @@ fn a_shard_renews_once_at_a_time_and_once_in_a_minute_except_after_a_rotation() 
         turn.renew(key.request()).expect("a certificate");
         assert_eq!(begin("w1").err(), early);
     }
+}
+
+#[test]
+fn a_worker_whose_name_is_no_label_is_known_by_its_name_once_it_has_said_it() {
+    let bench = Bench::new();
+    let security = bench.security();
+    let shard = |name: &str| Shard::try_from(name).expect("a name");
+    let node = shard("node7.example.com");
+    let label = ShardLabel::of(&node);
+    // A certificate of an earlier release, which another head node has issued: it shows the hash alone.
+    let certified = Certified {
+        trust_domain: security.trust_domain.clone(),
+        role: Role::Worker,
+        shard: ShardLabel::from_label(label.as_str()),
+        token: None,
+    };
+    let key = KeyRequest::create().expect("a key");
+    let life = Lifetime::WORKER;
+    let chain = security.authority();
+    let chain = chain.certify(key.request(), &certified, Clock.wall(), life);
+    let own = key.with_chain(chain.expect("a certificate"));
+    let own = own.expect("its key");
+    let caller = caller_with(&security, &own);
+    security.rotate(RotationStep::Begin).expect("a folder");
+    let behind = || {
+        let state = security.authority_state().expect("an authority");
+        state.not_renewed.join(" ")
+    };
+    let hash = behind();
+    assert!(hash.starts_with("h-"), "{hash}");
+    for name in ["node8.example.com", node.as_str()] {
+        assert_eq!(behind(), hash);
+        security.note_name(&caller, &shard(name));
+    }
+    assert_eq!(behind(), node.as_str());
+    let caller = caller_with(&security, &own).to_string();
+    assert!(caller.contains("worker `node7.example.com` at"), "{caller}");
+    // The next certificate has the name.
+    let key = KeyRequest::create().expect("a key");
+    let valid_from = security.registry.lock().valid_from(&label);
+    let hashed = certified.shard.expect("a label");
+    let chain = security.renew(&hashed, valid_from, key.request());
+    let next = key.with_chain(chain.expect("a certificate"));
+    let next = proven_by(&next.expect("its key")).certified.shard;
+    assert_eq!(next.and_then(|label| label.shard()), Some(node.clone()));
+    // People revoke it by what was shown.
+    assert_eq!(security.revoke_worker(&shard(&hash)), Ok(true));
+    assert!(security.registry.lock().is_revoked(node.as_str()));
+    assert_eq!(security.revoke_worker(&shard("unknown")), Ok(false));
 }
 
 #[test]

@@ -9,7 +9,7 @@ use brasserie_common::access::{CallOrigin, Identity, Role, TokenNumber};
 use brasserie_common_identity::{Life, Secret, Token, TokenForm};
 use brasserie_common_runtime::{Clock, net};
 
-use super::registry::{Person, Terms, TokenAuthority, TokenRecord};
+use super::registry::{Person, Registry, Terms, TokenAuthority, TokenRecord};
 use super::{NotAdmitted, Security};
 
 /// The life of the token that a scheduler prints at its start.
@@ -78,12 +78,17 @@ impl Security {
             Role::Worker => TokenForm::Join,
             _ => TokenForm::Person,
         };
-        let (kept, authority) = self.change(|registry| {
-            let authority = self.authority().hash();
-            let added = registry.add(Clock.wall(), &secret, terms)?;
-            let bound = registry.set_authority(secret.number(), &authority).cloned();
+        let number = secret.number();
+        let added = secret.clone();
+        let add = move |security: &Security, registry: &mut Registry| {
+            let (now, authority) = (Clock.wall(), security.authority().hash());
+            // The change before it may have taken the last place.
+            registry.forget_ended(now);
+            let added = registry.add(now, &added, terms)?;
+            let bound = registry.set_authority(number, &authority).cloned();
             Ok((bound.unwrap_or(added), authority))
-        })?;
+        };
+        let (kept, authority) = self.change((None, Some(number)), add, |_| ())?;
         let token = Token {
             form,
             authority,

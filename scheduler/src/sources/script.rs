@@ -6,6 +6,7 @@ use std::process::{ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use brasserie_common::time::format_duration;
+use brasserie_common_identity::TOKEN_VARIABLE;
 use brasserie_common_runtime::service_manager;
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
@@ -129,7 +130,7 @@ async fn run(
         command.env_remove(variable);
     }
     command
-        .env_remove("BRASSERIE_TOKEN")
+        .env_remove(TOKEN_VARIABLE)
         .arg(node)
         .current_dir(folder)
         .stdin(Stdio::null())

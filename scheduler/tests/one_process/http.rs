@@ -6,7 +6,7 @@ use std::time::Duration;
 use brasserie_common_runtime::ListenAddress;
 use brasserie_scheduler::{NewCluster, SchedulerHandle, StartOptions, start};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 
 use super::worker::{FakeWorker, Tasks};
 use super::{PATIENCE, Place, until};
@@ -59,6 +59,34 @@ async fn silent_connections_do_not_keep_probes_out() {
     for _ in 0..5 {
         assert!(get(address, "/health").await.ends_with("alive\n"));
     }
+    scheduler.shutdown().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_machine_with_many_connections_drives_out_none_of_another() {
+    let place = Place::new();
+    let (scheduler, address) = start_with_http(&place, NewCluster::Yes).await;
+    let connect = |from: [u8; 4]| {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind(SocketAddr::from((from, 0))).unwrap();
+        socket.connect(address)
+    };
+    let mut crowd = Vec::new();
+    let mut slow = connect([127, 0, 0, 2]).await.unwrap();
+    for _ in 0..300 {
+        crowd.push(connect([127, 0, 0, 1]).await.unwrap());
+    }
+    // This answer comes after all of the crowd were accepted.
+    assert!(get(address, "/health").await.ends_with("alive\n"));
+    let text = format!("GET /health HTTP/1.1\r\nhost: {address}\r\n\r\n");
+    slow.write_all(text.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    slow.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.ends_with("alive\n"), "{answer}");
+    // The oldest of the crowd had to go.
+    let mut rest = Vec::new();
+    let closed = tokio::time::timeout(SOON, crowd[0].read_to_end(&mut rest)).await;
+    assert!(closed.is_ok() && rest.is_empty());
     scheduler.shutdown().await.unwrap();
 }
 

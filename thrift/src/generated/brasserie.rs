@@ -11543,6 +11543,7 @@ impl TSerializable for BrasserieRevokeWorkerArgs {
 
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct BrasserieRevokeWorkerResult {
+    pub result_value: Option<bool>,
     pub ex: Option<NotAdmittedException>,
 }
 
@@ -11551,6 +11552,7 @@ impl TSerializable for BrasserieRevokeWorkerResult {
         i_prot: &mut dyn TInputProtocol,
     ) -> thrift::Result<BrasserieRevokeWorkerResult> {
         i_prot.read_struct_begin()?;
+        let mut f_0: Option<bool> = None;
         let mut f_1: Option<NotAdmittedException> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
@@ -11559,6 +11561,10 @@ impl TSerializable for BrasserieRevokeWorkerResult {
             }
             let field_id = field_id(&field_ident)?;
             match field_id {
+                0 if field_ident.field_type == TType::Bool => {
+                    let val = i_prot.read_bool()?;
+                    f_0 = Some(val);
+                }
                 1 if field_ident.field_type == TType::Struct => {
                     let val = NotAdmittedException::read_from_in_protocol(i_prot)?;
                     f_1 = Some(val);
@@ -11570,12 +11576,20 @@ impl TSerializable for BrasserieRevokeWorkerResult {
             i_prot.read_field_end()?;
         }
         i_prot.read_struct_end()?;
-        let ret = BrasserieRevokeWorkerResult { ex: f_1 };
+        let ret = BrasserieRevokeWorkerResult {
+            result_value: f_0,
+            ex: f_1,
+        };
         Ok(ret)
     }
     fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
         let struct_ident = TStructIdentifier::new("BrasserieRevokeWorkerResult");
         o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(fld_var) = self.result_value {
+            o_prot.write_field_begin(&TFieldIdentifier::new("result_value", TType::Bool, 0))?;
+            o_prot.write_bool(fld_var)?;
+            o_prot.write_field_end()?
+        }
         if let Some(ref fld_var) = self.ex {
             o_prot.write_field_begin(&TFieldIdentifier::new("ex", TType::Struct, 1))?;
             fld_var.write_to_out_protocol(o_prot)?;

@@ -10,6 +10,8 @@ use std::fmt;
 
 use thrift::ApplicationErrorKind;
 
+use super::stream::TLS_HANDSHAKE;
+
 /// Length of the length field before every frame, in bytes.
 pub(super) const LENGTH_BYTES: usize = 4;
 
@@ -143,7 +145,7 @@ impl Foreign {
             b"HTTP" | b"GET " | b"HEAD" | b"POST" | b"PUT " | b"PATC" | b"DELE" | b"OPTI"
             | b"CONN" | b"TRAC" | b"PRI " => Some(Foreign::Http),
             // A TLS record with a handshake or an alert, version 1.0 to 1.3.
-            [0x15 | 0x16, 0x03, 0x00..=0x04, _] => Some(Foreign::Tls),
+            [0x15 | TLS_HANDSHAKE, 0x03, 0x00..=0x04, _] => Some(Foreign::Tls),
             _ => None,
         }
     }

@@ -46,3 +46,4 @@ pub use outcome::{CallError, CallResult, NotSent, Unknown};
 pub use protocol::CallKind;
 pub use responder::{IncomingCall, LACK_OF_ROOM, Responder, Service, Standing};
 pub use server::{Disconnector, Server, ServerHandle, ServerLoad};
+pub use stream::TLS_HANDSHAKE;

@@ -125,7 +125,7 @@ impl ConnectionOutbox {
 
     /// Notes who the peer is. A peer that has proven it is no stranger.
     pub(super) fn identify(&self, principal: Principal) {
-        if let Principal::Authenticated(_) = &principal {
+        if principal.identity().is_some() {
             self.mark_known();
         }
         let is_stranger = matches!(principal, Principal::Stranger(_));

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
@@ -423,7 +423,7 @@ impl OpenConnections {
                 open.ask_to_leave();
                 break true;
             }
-            busy.push((source_of(open.peer()), number));
+            busy.push((open.peer().source(), number));
         };
         for (source, number) in busy {
             self.arrivals.entry(source).or_default().insert(number);
@@ -495,7 +495,7 @@ impl OpenConnections {
             if let Some(unread) = open.unread() {
                 // Callers without a proof count by their machines.
                 let caller = CallerKey::of(&open.principal());
-                let caller = caller.ok_or_else(|| source_of(open.peer()));
+                let caller = caller.ok_or_else(|| open.peer().source());
                 callers.entry(caller).or_default().push((unread, open));
             }
         }
@@ -520,7 +520,7 @@ impl OpenConnections {
         let Some(open) = self.open.remove(&number) else {
             return;
         };
-        let source = source_of(open.peer());
+        let source = open.peer().source();
         if let Some(of) = self.arrivals.get_mut(&source) {
             of.remove(&number);
             if of.is_empty() {
@@ -541,28 +541,12 @@ enum CallerKey {
 
 impl CallerKey {
     fn of(principal: &Principal) -> Option<Self> {
-        let Principal::Authenticated(identity) = principal else {
-            return None;
-        };
+        let identity = principal.identity()?;
         Some(match (&identity.shard, identity.token) {
             (Some(shard), _) => CallerKey::Shard(shard.clone()),
             (None, Some(token)) => CallerKey::Token(token),
             (None, None) => CallerKey::Other(identity.role, identity.from.machine()),
         })
-    }
-}
-
-/// Returns the source of a connection: its address, or of an IPv6 address the network, all of which one machine may have.
-fn source_of(peer: CallOrigin) -> IpAddr {
-    let CallOrigin::Network(peer) = peer else {
-        return Ipv4Addr::LOCALHOST.into();
-    };
-    match peer.ip().to_canonical() {
-        IpAddr::V4(address) => address.into(),
-        IpAddr::V6(address) => {
-            let [a, b, c, d, ..] = address.segments();
-            Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).into()
-        }
     }
 }
 
@@ -582,7 +566,7 @@ impl Seat {
         table.next += 1;
         table.open.insert(number, Arc::clone(outbox));
         if shared.asks {
-            let of = table.arrivals.entry(source_of(outbox.peer()));
+            let of = table.arrivals.entry(outbox.peer().source());
             of.or_default().insert(number);
         }
         drop(table);

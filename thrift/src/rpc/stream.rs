@@ -18,7 +18,7 @@ use tokio::net::{TcpStream, UnixStream};
 use super::limits::{KEEP_BUFFER_BYTES, LEAST_READ_BYTES, Limits, READ_CHUNK_BYTES};
 
 /// The first byte of a TLS connection: the type of a record with a part of the handshake.
-const TLS_HANDSHAKE: u8 = 0x16;
+pub const TLS_HANDSHAKE: u8 = 0x16;
 const _: () = assert!(Limits::DEFAULT.max_frame_bytes < (TLS_HANDSHAKE as usize) << 24);
 /// Bytes that one read takes from the kernel for TLS: some records.
 const TLS_READ_BYTES: usize = 64 << 10;

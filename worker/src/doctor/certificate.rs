@@ -4,15 +4,15 @@ use std::path::Path;
 
 use brasserie_common::WallTime;
 use brasserie_common::time::readable_duration;
-use brasserie_common_identity::{Credential, Life};
+use brasserie_common_identity::{Credential, FOLDER, Life};
 
 use super::{CheckVerdict, Finding};
-use crate::membership::{FOLDER, OWN};
+use crate::membership::CERTIFICATE_FILE;
 
 const TOPIC: &str = "certificate";
 
 pub(super) fn examine(data_dir: &Path, now: WallTime) -> Finding {
-    let read = Credential::read(&data_dir.join(FOLDER).join(OWN));
+    let read = Credential::read(&data_dir.join(FOLDER).join(CERTIFICATE_FILE));
     let life = read.and_then(|own| own.map(|own| Life::of(own.certificate())).transpose());
     let life = match life {
         Ok(Some(life)) => life,
@@ -61,7 +61,9 @@ mod tests {
         let own = authority.credential(Role::Admin, now, life);
         let identity = folder.path().join(FOLDER);
         std::fs::create_dir(&identity).expect("a folder");
-        let written = own.expect("a certificate").write(&identity.join(OWN));
+        let written = own
+            .expect("a certificate")
+            .write(&identity.join(CERTIFICATE_FILE));
         written.expect("files");
         for (seconds, verdict, text) in [
             (5999, CheckVerdict::Fine, "expires in"),

@@ -4,6 +4,8 @@
 use std::ffi::{CString, OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
+use brasserie_common_identity::{JOIN_TOKEN_VARIABLE, TOKEN_VARIABLE};
+
 use crate::variables::{
     ARGUMENTS_VARIABLE, CONTAINMENT_VARIABLE, GROUP_VARIABLE, KEPT_FOR_VARIABLE, LEASE_VARIABLE,
     MARKER_VARIABLE, STAGE_VARIABLE, SWEPT_VARIABLE,
@@ -32,8 +34,8 @@ const OWN: [&str; 9] = [
 /// The variables between the worker and its keeper or its service manager, and those with secrets of the cluster. A task with them could
 /// act in the worker's name or in a person's, or would wait for descriptors that it did not get.
 const NEVER: [&str; 16] = [
-    "BRASSERIE_JOIN_TOKEN",
-    "BRASSERIE_TOKEN",
+    JOIN_TOKEN_VARIABLE,
+    TOKEN_VARIABLE,
     LEASE_VARIABLE,
     ARGUMENTS_VARIABLE,
     CONTAINMENT_VARIABLE,

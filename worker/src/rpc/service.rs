@@ -319,7 +319,7 @@ impl Service for WorkerService {
             }
             "learnCertificates" => {
                 call.serve(|news: BrasserieWorkerLearnCertificatesArgs, responder| {
-                    self.membership.learn(news.news);
+                    self.membership.update_rules(news.news);
                     responder.reply(&BrasserieWorkerLearnCertificatesResult {});
                 });
             }

@@ -55,7 +55,7 @@ pub(super) fn run(args: &PutArgs) -> Result<CommandEnding> {
     let artifact = file.hash()?;
     block_on(async {
         let mut interrupts = Interrupts::listen()?;
-        let connection = args.ask.connect_patiently()?;
+        let connection = args.ask.connect_for_changes()?;
         tokio::select! {
             // The scheduler forgets the upload after a minute without a piece.
             () = interrupts.next() => return Ok(CommandEnding::Interrupted),

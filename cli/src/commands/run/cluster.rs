@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use anyhow::{Context, Result, anyhow};
+use brasserie_common_identity::JOIN_TOKEN_VARIABLE;
 use brasserie_common_runtime::telemetry;
 use brasserie_scheduler::store::UsedBy;
 use brasserie_scheduler::{ConfigSource, NewCluster, SchedulerHandle, StartError};
@@ -29,7 +30,7 @@ const NOT_FOR_WORKERS: [&str; 4] = [
     "NOTIFY_SOCKET",
     "WATCHDOG_PID",
     "WATCHDOG_USEC",
-    brasserie_worker::JOIN_TOKEN_VARIABLE,
+    JOIN_TOKEN_VARIABLE,
 ];
 
 /// The run's flags for its worker.

@@ -78,7 +78,7 @@ fn ask(
     args: &ForgetArgs,
     instances: Vec<BistroInstanceID>,
 ) -> Result<Result<Vec<MissingInstance>, String>> {
-    let connection = Connection::patiently_to(&args.scheduler)?;
+    let connection = Connection::for_changes_to(&args.scheduler)?;
     block_on(connection.forget_worker(&args.shard, instances))?
 }
 

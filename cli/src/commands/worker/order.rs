@@ -116,7 +116,7 @@ struct OrderArgs {
 pub(super) fn exclude(args: &ExcludeArgs) -> Result<CommandEnding> {
     let of = &args.of;
     let request = request("exclude", &of.reason);
-    let scheduler = of.ask.connect_patiently()?;
+    let scheduler = of.ask.connect_for_changes()?;
     let ordered = block_on(scheduler.order_worker(&of.shard, request))??;
     say(&of.ask, ordered, |order| {
         let shard = printable(&order.shard);
@@ -127,7 +127,7 @@ pub(super) fn exclude(args: &ExcludeArgs) -> Result<CommandEnding> {
 }
 
 pub(super) fn recommission(args: &RecommissionArgs) -> Result<CommandEnding> {
-    let scheduler = args.ask.connect_patiently()?;
+    let scheduler = args.ask.connect_for_changes()?;
     let request = request("recommission", "");
     let (ordered, status) = block_on(async {
         let ordered = scheduler.order_worker(&args.shard, request).await?;
@@ -173,7 +173,7 @@ fn in_service(shard: &str, worker: Option<&WorkerView>, is_known: bool) -> Strin
 pub(super) fn decommission(args: &DecommissionArgs) -> Result<CommandEnding> {
     block_on(async {
         let (shard, ask) = (&args.of.shard, &args.of.ask);
-        let scheduler = ask.connect_patiently()?;
+        let scheduler = ask.connect_for_changes()?;
         let deadline = args.deadline.map(|left| left.as_millis());
         let request = WorkerOrderRequest {
             deadline_ms: deadline.map(|ms| i64::try_from(ms).unwrap_or(i64::MAX)),

@@ -161,7 +161,7 @@ fn thrift_rate(
         });
         let mut peer: PeerAddr = handle.local_addr().into();
         if let Some(authority) = authority {
-            peer = peer.proving(&authority.cluster().of_role(Role::Scheduler));
+            peer = peer.proving(&authority.trust_domain().of_role(Role::Scheduler));
         }
         // Opens the connection.
         call(&pool, &peer).await;

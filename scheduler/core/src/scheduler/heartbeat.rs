@@ -35,7 +35,7 @@ impl Scheduler {
     ) {
         let (shard, id) = (worker.shard.clone(), worker.id);
         let hostname = Arc::clone(&worker.machine_lock.hostname);
-        let machine = proven_machine(from);
+        let machine = from.identity().and_then(|worker| worker.from.machine());
         let accepted = self.view().check_machine(&worker, machine);
         let accepted =
             accepted.and_then(|()| self.accept_heartbeat(now, worker, worker_set, goodbye));
@@ -409,14 +409,6 @@ fn resources_of(worker: &WorkerDescription) -> WorkerResources {
         has_worker_command: worker.has_worker_command,
         room: worker.room.clone(),
         takes_standby: worker.takes_standby,
-    }
-}
-
-/// Returns the address of a worker's machine, if the worker has proven who it is.
-fn proven_machine(from: &Principal) -> Option<IpAddr> {
-    match from {
-        Principal::Authenticated(identity) => identity.from.machine(),
-        Principal::Unauthenticated(_) | Principal::Stranger(..) | Principal::Own => None,
     }
 }
 

@@ -28,7 +28,7 @@ impl Registry {
         }
         let former = self.shard(&ShardLabel::of(shard));
         // A worker that is started again with its token in a file must not undo the revocation.
-        if former.is_some_and(|former| former.refuses(number)) {
+        if former.is_some_and(|former| former.refuses(number, token.created())) {
             return Err(NotAdmitted::RevokedToken(shard.clone()));
         }
         let joined = Digest::of_joining(secret, request);
@@ -62,6 +62,7 @@ impl Registry {
         life: Duration,
     ) -> Result<(TokenNumber, Life), NotAdmitted> {
         let (number, is_again) = self.check_admission(now, secret, (shard, request))?;
+        self.note_name(shard);
         let kept = self.shards.entry(ShardLabel::of(shard).as_str().to_owned());
         let kept = kept.or_insert_with(|| ShardRecord::new(shard.clone()));
         if !is_again {
@@ -133,7 +134,9 @@ mod tests {
         let (mut own, mut used) = (own, Vec::new());
         // The second key is certified and revoked in the same second as the first.
         for key in [8, 9] {
-            tokens.revoke_shard(NOW, &a, DAY).expect("it has joined");
+            tokens
+                .revoke_shard(NOW, &label, DAY)
+                .expect("it has joined");
             assert_eq!(tokens.check_shard(&label, current), Err(refused()));
             assert_eq!(tokens.renew(NOW, &label, DAY), Err(refused()));
             used.push(std::mem::replace(&mut own, secret()));
@@ -177,7 +180,7 @@ mod tests {
         let ahead = NOW + Duration::from_secs(1200);
         let first = admit(&mut tokens, ahead, &own, 1);
         tokens
-            .revoke_shard(NOW, &shard("a"), DAY)
+            .revoke_shard(NOW, &label("a"), DAY)
             .expect("it has joined");
         let other = secret();
         tokens.add(NOW, &other, join(1)).expect("good terms");

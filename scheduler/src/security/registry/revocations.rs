@@ -2,14 +2,16 @@
 
 use std::time::Duration;
 
+use brasserie_common::WallTime;
 use brasserie_common::access::{Role, ShardLabel, TokenNumber};
-use brasserie_common::{Shard, WallTime};
 
 use super::Registry;
 use crate::security::not_admitted::NotAdmitted;
 
 /// The most revoked shards, and the most revoked tokens, that workers receive: a message of about 1 MiB.
 const MOST_SENT: usize = 10_000;
+/// The most revoked shards of which no certificate is known. Others could push the revocations of true shards out of those that are sent.
+const MOST_UNKNOWN: usize = 5_000;
 
 /// A revocation. It takes effect before it is on disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,7 +23,7 @@ pub(crate) enum Revocation {
     },
     /// The end of all certificates of a shard, also of those that are not known: they live for `life` at most.
     Shard {
-        shard: Shard,
+        shard: ShardLabel,
         now: WallTime,
         life: Duration,
     },
@@ -110,17 +112,26 @@ impl Registry {
         Ok(())
     }
 
-    /// Ends all certificates of a shard, also those that are not known: they live for `life` at most.
+    /// Ends all certificates of a shard, also those that are not known: they live for `life` at most. The shard itself may be unknown, as after
+    /// the loss of this registry. Errors if too many such shards are revoked.
     pub(super) fn revoke_shard(
         &mut self,
         now: WallTime,
-        shard: &Shard,
+        shard: &ShardLabel,
         life: Duration,
     ) -> Result<(), NotAdmitted> {
-        let kept = self.shards.get_mut(ShardLabel::of(shard).as_str());
-        let kept = kept.ok_or_else(|| NotAdmitted::NoShard(shard.clone()))?;
+        if self.shard(shard).is_none() {
+            let unknown = self.shards.values().filter(|kept| !kept.is_known());
+            if unknown.count() >= MOST_UNKNOWN {
+                let (shard, most) = (shard.clone(), MOST_UNKNOWN);
+                return Err(NotAdmitted::TooManyUnknown { shard, most });
+            }
+        }
+        self.shard_or_new(shard);
         let tokens = &self.tokens;
-        kept.revoke(now, life, |token| tokens.contains_key(token));
+        if let Some(kept) = self.shards.get_mut(shard.as_str()) {
+            kept.revoke(now, life, |token| tokens.contains_key(token));
+        }
         Ok(())
     }
 }
@@ -161,7 +172,7 @@ mod tests {
             tokens.forget_beyond(NONE, at + LAPSED_FOR);
             !tokens.revoked().shards.is_empty()
         };
-        let end = |tokens: &mut Registry| tokens.revoke_shard(NOW + DAY, &shard("a"), SECOND);
+        let end = |tokens: &mut Registry| tokens.revoke_shard(NOW + DAY, &label("a"), SECOND);
         // The answer to the first request was lost, and the second certificate is valid for longer.
         let (mut tokens, own) = tokens(1);
         admit(&mut tokens, NOW, &own, 1);
@@ -175,7 +186,7 @@ mod tests {
             tokens.renew(NOW, &label("a"), life).expect("not revoked");
         }
         assert_eq!(
-            tokens.overdue_certificates(NOW + DAY, Lifetime(DAY))["a"],
+            tokens.overdue_certificates(NOW + DAY, Lifetime(DAY))["s-a"],
             Duration::ZERO
         );
         end(&mut tokens).expect("it has joined");
@@ -212,9 +223,7 @@ mod tests {
         let mut first = tokens.clone();
         let renewed = first.renew(NOW + SECOND, &label("a"), DAY);
         let renewed = renewed.expect("not revoked").issued;
-        let missing = tokens.revoke_in_memory(revocation(shard("b")));
-        assert_eq!(missing, Err(NotAdmitted::NoShard(shard("b"))));
-        let number = tokens.revoke_in_memory(revocation(shard("a")));
+        let number = tokens.revoke_in_memory(revocation(label("a")));
         let number = number.expect("it has joined");
         tokens.note_written(first.revocations());
         assert!(tokens.replace(first, &AuthorityHash([0; 32])), "a new end");
@@ -245,10 +254,61 @@ mod tests {
         let lapsed = NOW + 9 * DAY;
         tokens.add(lapsed, &first, join(9)).expect("good terms");
         admit(&mut tokens, lapsed, &first, 2);
-        tokens.revoke_shard(lapsed, &a, DAY).expect("it has joined");
+        tokens
+            .revoke_shard(lapsed, &label("a"), DAY)
+            .expect("it has joined");
         for used in [&first, &second] {
             let again = tokens.check_admission(lapsed, used, (&a, &[3]));
             assert_eq!(again, Err(NotAdmitted::RevokedToken(a.clone())));
         }
+    }
+
+    #[test]
+    fn a_shard_that_is_not_known_is_revoked_before_anybody_shows_its_certificate() {
+        let (mut tokens, early) = tokens(9);
+        let (now, certificate) = (
+            NOW + SECOND,
+            Life {
+                issued: NOW,
+                until: NOW + 7 * DAY,
+            },
+        );
+        tokens
+            .revoke_shard(now, &label("a"), 7 * DAY)
+            .expect("there are few");
+        assert!(!tokens.is_known(&label("a")), "nobody has shown one");
+        assert_eq!(tokens.revoked().shards.len(), 1, "workers learn it");
+        tokens.note_certificate(&label("a"), certificate);
+        assert!(tokens.is_known(&label("a")));
+        let refused = Err(NotAdmitted::Revoked(label("a")));
+        assert_eq!(tokens.check_shard(&label("a"), NOW), refused);
+        // The thief may have a token of before, so only a new one admits the true worker.
+        let again = tokens.check_admission(now, &early, (&shard("a"), &[1]));
+        assert_eq!(again, Err(NotAdmitted::RevokedToken(shard("a"))));
+        let new = secret();
+        tokens.add(now, &new, join(1)).expect("good terms");
+        let issued = admit(&mut tokens, now, &new, 2);
+        assert_eq!(tokens.check_shard(&label("a"), issued), Ok(()));
+    }
+
+    #[test]
+    fn names_of_shards_that_nobody_has_do_not_fill_the_registry() {
+        let mut tokens = Registry::default();
+        tokens.note_certificate(
+            &label("known"),
+            Life {
+                issued: NOW,
+                until: NOW + DAY,
+            },
+        );
+        let mut revoke = |name: &str| tokens.revoke_shard(NOW, &label(name), DAY);
+        for number in 0..MOST_UNKNOWN {
+            revoke(&number.to_string()).expect("there is a place");
+        }
+        let (shard, most) = (label("another"), MOST_UNKNOWN);
+        let full = Err(NotAdmitted::TooManyUnknown { shard, most });
+        assert_eq!(revoke("another"), full);
+        revoke("0").expect("it is there");
+        revoke("known").expect("its certificate is known");
     }
 }

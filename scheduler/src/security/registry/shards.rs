@@ -19,7 +19,7 @@ const MOST_KEYS: usize = 3;
 /// A shard that has joined, with its certificates.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct ShardRecord {
-    /// The name, for people.
+    /// The name, for people. It is the label of the shard where only its hash is known.
     shard: Shard,
     /// The time at which the last of its certificates expires, in milliseconds.
     until_ms: i64,
@@ -38,6 +38,10 @@ pub(super) struct ShardRecord {
     /// The numbers of tokens with which it had joined before a revocation, as long as these tokens are kept. They admit it no more.
     #[serde(default)]
     refused_tokens: Vec<String>,
+    /// Tokens that were created earlier, in milliseconds, admit it no more: they may have admitted it at another scheduler, or before this
+    /// one was restored.
+    #[serde(default)]
+    tokens_from_ms: i64,
     /// The hash of the authority that has issued the last certificate that its worker has shown, or with which it has joined; empty if that
     /// is not known.
     authority: String,
@@ -64,6 +68,7 @@ impl ShardRecord {
             joined: Digest::default(),
             joined_with: Vec::new(),
             refused_tokens: Vec::new(),
+            tokens_from_ms: 0,
             authority: String::new(),
             revoked_until_ms: 0,
             keys: Vec::new(),
@@ -110,9 +115,15 @@ impl ShardRecord {
         Ok(life)
     }
 
-    /// Returns whether the shard had joined with this token before its certificates were revoked.
-    pub(super) fn refuses(&self, token: TokenNumber) -> bool {
-        self.refused_tokens.contains(&token.to_string())
+    /// Returns whether the shard had joined with this token before its certificates were revoked, or may have.
+    pub(super) fn refuses(&self, token: TokenNumber, created: WallTime) -> bool {
+        let is_refused = self.refused_tokens.contains(&token.to_string());
+        is_refused || created.as_millis() < self.tokens_from_ms
+    }
+
+    /// Returns whether a certificate of the shard is known.
+    pub(super) fn is_known(&self) -> bool {
+        self.issued > 0
     }
 
     /// Returns whether the shard has joined by this token and request last, and is not revoked since.
@@ -147,6 +158,9 @@ impl ShardRecord {
     pub(super) fn revoke(&mut self, now: WallTime, life: Duration, is_kept: impl Fn(&str) -> bool) {
         self.refuse_issued(now);
         self.is_revoked = true;
+        if self.joined == Digest::default() {
+            self.tokens_from_ms = now.as_millis();
+        }
         self.refused_tokens.append(&mut self.joined_with);
         self.refused_tokens.retain(|number| is_kept(number));
         let until = self.until_ms.max((now + life).as_millis());
@@ -160,6 +174,9 @@ impl ShardRecord {
 
     /// Adds the certificates that this shard had in another copy of the registry. The authority of the last one counts if it is `current`.
     pub(super) fn merge(&mut self, other: &ShardRecord, current: &str) {
+        if ShardLabel::from_hash(self.shard.as_str()).is_some() {
+            self.shard = other.shard.clone();
+        }
         let issued = WallTime::from_secs(other.issued);
         for until in [other.newest_until_ms, other.until_ms].map(WallTime::from_millis) {
             self.note(Life { issued, until });
@@ -226,10 +243,47 @@ impl Registry {
     }
 
     /// Returns the shard with this label, which is added if it is not known.
-    fn shard_or_new(&mut self, label: &ShardLabel) -> Option<&mut ShardRecord> {
-        let shard = Shard::try_from(label.to_string()).ok()?;
+    pub(super) fn shard_or_new(&mut self, label: &ShardLabel) -> Option<&mut ShardRecord> {
+        let name = label.shard();
+        let shard = name
+            .clone()
+            .map_or_else(|| Shard::try_from(label.as_str()), Ok);
+        let shard = shard.ok()?;
         let kept = self.shards.entry(label.as_str().to_owned());
-        Some(kept.or_insert_with(|| ShardRecord::new(shard)))
+        let kept = kept.or_insert_with(|| ShardRecord::new(shard));
+        if let Some(name) = name {
+            kept.shard = name;
+        }
+        Some(kept)
+    }
+
+    /// Notes the name of a shard of which only the hash was known.
+    pub(crate) fn note_name(&mut self, shard: &Shard) {
+        if let Some(kept) = self.shards.get_mut(ShardLabel::of(shard).as_str()) {
+            kept.shard = shard.clone();
+        }
+    }
+
+    /// Returns the label with its shard, if this is known.
+    pub(crate) fn named(&self, label: ShardLabel) -> ShardLabel {
+        match self.shard(&label) {
+            Some(kept) => label.with_shard(&kept.shard),
+            None => label,
+        }
+    }
+
+    /// Returns the label of a shard that people name: by its name, or by its hash as it is shown where the name is not known.
+    pub(crate) fn label_of(&self, named: &Shard) -> ShardLabel {
+        let label = ShardLabel::of(named);
+        match ShardLabel::from_hash(named.as_str()) {
+            Some(hash) if self.shard(&label).is_none() => self.named(hash),
+            Some(_) | None => label,
+        }
+    }
+
+    /// Returns whether a certificate of a shard is known.
+    pub(crate) fn is_known(&self, shard: &ShardLabel) -> bool {
+        self.shard(shard).is_some_and(ShardRecord::is_known)
     }
 
     /// Notes the key of a certificate that was issued for a shard.
@@ -328,17 +382,17 @@ impl Registry {
         }
     }
 
-    /// Returns the shards whose certificates, of this lifetime, have less than a third of it left, and how long they are valid. Workers renew
-    /// them earlier.
+    /// Returns the labels of the shards whose certificates, of this lifetime, have less than a third of it left, and how long they are valid.
+    /// Workers renew them earlier.
     pub(crate) fn overdue_certificates(
         &self,
         now: WallTime,
         life: Lifetime,
     ) -> BTreeMap<String, Duration> {
-        let valid = self.shards.values().filter(|kept| !kept.is_revoked);
-        let left = valid.map(|kept| {
+        let valid = self.shards.iter().filter(|(_, kept)| !kept.is_revoked);
+        let left = valid.map(|(label, kept)| {
             let left = now.until(WallTime::from_millis(kept.newest_until_ms));
-            (kept.shard.as_str().to_owned(), left)
+            (label.clone(), left)
         });
         left.filter(|(_, left)| *left < life.0 / 3).collect()
     }
@@ -376,14 +430,14 @@ mod tests {
                 .is_empty()
         );
         let late = tokens.overdue_certificates(issued + 7 * DAY, life);
-        assert_eq!(late.get("a"), Some(&(2 * DAY)));
+        assert_eq!(late.get("s-a"), Some(&(2 * DAY)));
         assert_eq!(
-            tokens.overdue_certificates(NOW + 10 * DAY, life)["b"],
+            tokens.overdue_certificates(NOW + 10 * DAY, life)["s-b"],
             Duration::ZERO
         );
         let renewed = tokens.renew(NOW + 7 * DAY, &label("a"), 9 * DAY);
         renewed.expect("it has joined");
-        let revoked = tokens.revoke_shard(NOW, &shard("b"), life.0);
+        let revoked = tokens.revoke_shard(NOW, &label("b"), life.0);
         revoked.expect("it has joined");
         assert!(tokens.overdue_certificates(NOW + 7 * DAY, life).is_empty());
     }
