@@ -80,7 +80,7 @@ impl SchedulerService {
             Ok(wanted) => wanted,
             Err(error) => return to.reject_arguments(&error),
         };
-        let (inbox, _, mut line, place) = match self.changing.begin(&from, &to) {
+        let (inbox, _, mut line, place) = match self.changing().begin(&from, &to) {
             Ok(open) => open,
             Err(busy) => return to.fail(busy),
         };
@@ -130,7 +130,7 @@ impl SchedulerService {
             Ok(scheduler) => scheduler,
             Err(error) => return to.reject_arguments(&error),
         };
-        let (inbox, _, line, place) = match self.changing.begin(&from, &to) {
+        let (inbox, _, line, place) = match self.changing().begin(&from, &to) {
             Ok(open) => open,
             Err(busy) => return to.fail(busy),
         };

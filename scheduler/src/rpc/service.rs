@@ -55,7 +55,7 @@ pub(crate) struct SchedulerService {
     identities: Identities,
     auditing: Auditing,
     audit: Audit,
-    pub(super) changing: Changing,
+    changing: Changing,
     large: LargeCalls,
 }
 
@@ -187,6 +187,10 @@ impl SchedulerService {
 
     pub(super) fn audit(&self) -> &Audit {
         &self.audit
+    }
+
+    pub(super) fn changing(&self) -> &Changing {
+        &self.changing
     }
 
     /// Returns a call that its caller may make now. Others are answered and audited.
