@@ -10,10 +10,14 @@ use std::time::Duration;
 use brasserie_common::access::SCHEDULER_CALLS;
 use brasserie_common::worker::PROTOCOL_VERSION;
 use brasserie_common::{
-    MachinePortLock, ServiceAddress, Shard, WorkerDescription, WorkerId, WorkerSetId,
+    Artifact, ArtifactForm, ArtifactId, MachinePortLock, ServiceAddress, Shard, WorkerDescription,
+    WorkerId, WorkerSetId,
 };
 use brasserie_common_identity::{Credential, Token};
-use brasserie_thrift::generated::brasserie::{BrasseriePauseJobArgs, BrasseriePauseJobResult};
+use brasserie_thrift::generated::brasserie::{
+    BrasserieHoldOutputsArgs, BrasserieHoldOutputsResult, BrasseriePauseJobArgs,
+    BrasseriePauseJobResult, BrasseriePutFileArgs, BrasseriePutFileResult,
+};
 use brasserie_thrift::generated::scheduler::{
     BistroSchedulerGetJobsArgs, BistroSchedulerGetJobsResult, BistroSchedulerProcessHeartbeatArgs,
     BistroSchedulerProcessHeartbeatResult,
@@ -22,6 +26,7 @@ use brasserie_thrift::rpc::{CallResult, ClientConfig, ClientPool, PeerAddr, Unkn
 use integration_tests::e2e::{Secured, Stage, address_of, token_in, wait_within};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 use thrift::protocol::{
     TFieldIdentifier, TInputProtocol, TListIdentifier, TOutputProtocol, TSerializable,
     TStructIdentifier, TType,
@@ -198,6 +203,89 @@ async fn pause_until_refused(
     (accepted, why.expect("a refusal"))
 }
 
+/// A hold and an upload that began before their caller has made too many changes.
+struct Begun<'a> {
+    pool: &'a ClientPool,
+    scheduler: &'a PeerAddr,
+}
+
+impl Begun<'_> {
+    async fn hold(&self, hold: i64) -> CallResult<BrasserieHoldOutputsResult> {
+        let args = BrasserieHoldOutputsArgs {
+            job: "kept".to_owned(),
+            release: false,
+            hold: Some(hold),
+        };
+        self.pool.call(self.scheduler, "holdOutputs", &args).await
+    }
+
+    /// Sends the bytes of a file of 70,000 zeros from the offset to the end.
+    async fn put(
+        &self,
+        upload: i64,
+        (from, to): (usize, usize),
+    ) -> CallResult<BrasseriePutFileResult> {
+        let content = [0; 70_000];
+        let artifact = Artifact {
+            id: ArtifactId(Sha256::digest(content).into()),
+            size: 70_000,
+            form: ArtifactForm::File,
+        };
+        let args = BrasseriePutFileArgs {
+            name: "file".to_owned(),
+            artifact: artifact.into(),
+            upload,
+            offset: i64::try_from(from).expect("a small number"),
+            bytes: content[from..to].to_vec(),
+        };
+        self.pool.call(self.scheduler, "putFile", &args).await
+    }
+
+    /// Begins both, and returns the number of the upload.
+    async fn begin(&self) -> i64 {
+        let held = self.hold(1).await;
+        assert!(matches!(held, CallResult::Done(_)), "{held:?}");
+        let CallResult::Done(begun) = self.put(0, (0, 66_000)).await else {
+            panic!("the upload does not begin");
+        };
+        begun
+            .result_value
+            .and_then(|begun| begun.upload)
+            .expect("more is wanted")
+    }
+
+    /// Checks that both go on, and that no others begin.
+    async fn go_on(&self, upload: i64) {
+        let held = self.hold(1).await;
+        assert!(
+            matches!(&held, CallResult::Done(held) if held.result_value == Some(true)),
+            "{held:?}"
+        );
+        for refused in [
+            self.hold(2).await.map(|_| ()),
+            self.put(0, (0, 66_000)).await.map(|_| ()),
+        ] {
+            let CallResult::Unknown(Unknown::Exception { message, .. }) = refused else {
+                panic!("{refused:?}");
+            };
+            assert!(
+                message.contains("too many changes by this caller"),
+                "{message}"
+            );
+        }
+        let put = self.put(upload, (66_000, 70_000)).await;
+        let is_done = |put: &BrasseriePutFileResult| {
+            put.result_value
+                .as_ref()
+                .is_some_and(|put| put.done == Some(true))
+        };
+        assert!(
+            matches!(&put, CallResult::Done(put) if is_done(put)),
+            "{put:?}"
+        );
+    }
+}
+
 #[test]
 fn a_submitter_that_changes_without_a_pause_is_made_to_wait_and_pushes_no_lines_out() {
     let stage = Stage::new();
@@ -220,7 +308,21 @@ fn a_submitter_that_changes_without_a_pause_is_made_to_wait_and_pushes_no_lines_
         secured.authority().scheduler(secured.spec.port),
     );
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let kept = json!({
+        "command": ["/bin/true"], "enabled": false, "outputs": ["x"], "keep": "while_held",
+    });
+    let kept = secured.stage.write("kept.json", &kept.to_string());
+    secured.must(
+        &ana,
+        &["job", "submit", &kept.to_string_lossy(), "--name", "kept"],
+    );
+    let begun = Begun {
+        pool: &pool,
+        scheduler: &scheduler,
+    };
+    let upload = runtime.block_on(begun.begin());
     let (accepted, why) = runtime.block_on(pause_until_refused(&pool, &scheduler, &long));
+    runtime.block_on(begun.go_on(upload));
     assert!(
         why.contains("too many changes by this caller: try again in"),
         "{why}"

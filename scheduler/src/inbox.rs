@@ -31,7 +31,7 @@ where
 pub(crate) struct Input {
     pub(crate) event: Event,
     pub(crate) waiter: Option<(RequestId, Waiter)>,
-    /// The caller of a change, which has no effect once the caller is expelled.
+    /// The caller of a request, which has no effect once the caller is expelled.
     caller: Option<CallerCheck>,
 }
 
@@ -176,14 +176,14 @@ impl Inbox {
         let input = Input {
             event,
             waiter: None,
-            caller: None,
+            caller: self.caller.clone(),
         };
         match self.lane(lane).try_send(input) {
             // Closed only after the driver has ended and no longer needs the event.
             Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => {}
             Err(mpsc::error::TrySendError::Full(input)) => {
-                let inbox = self.clone();
-                tokio::spawn(async move { inbox.tell_in(lane, input.event).await });
+                let lane = self.lane(lane).clone();
+                tokio::spawn(async move { lane.send(input).await });
             }
         }
     }
@@ -282,11 +282,14 @@ mod tests {
             let deliver = |_: Result<(), Rejection>| {};
             let taken = inbox.try_request(EventLane::Ordinary, deliver, |_| Event::StoreRecovered);
             taken.unwrap();
+            inbox.tell_soon(EventLane::Health, Event::StoreRecovered);
         }
         let [others, own] = [(); 2].map(|()| lanes.ordinary.try_recv().unwrap());
-        assert!(!own.is_void(), "the caller may call");
+        let [of_others, riding] = [(); 2].map(|()| lanes.health.try_recv().unwrap());
+        assert!(!own.is_void() && !riding.is_void(), "the caller may call");
         server.disconnector().disconnect(|_| true);
-        assert!(own.is_void() && !others.is_void());
+        assert!(own.is_void() && riding.is_void());
+        assert!(!others.is_void() && !of_others.is_void());
     }
 
     #[tokio::test]

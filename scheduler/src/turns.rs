@@ -25,6 +25,14 @@ use tokio::task::{JoinError, spawn_blocking};
 /// again, and a token may be that of many people. A waiting call costs about a KiB.
 const MAX_PLACES: usize = 256;
 
+/// The frames above which calls are counted in bytes too. Smaller calls, such as revocations, are never refused because of larger ones.
+const LARGE_BYTES: usize = 4 << 10;
+/// Maximum bytes of the large calls of one caller, or of the local socket: the longest frame twice, and half a piece of an upload.
+const MAX_LARGE_BYTES: usize = 40 << 20;
+/// Maximum bytes of the large calls of all callers from the network: those of two. With as many of the local socket, they and the unread
+/// answers take less than a server's `max_bytes_in_flight`.
+const MAX_LARGE_BYTES_OF_NETWORK: usize = 2 * MAX_LARGE_BYTES;
+
 /// Gives turns. Clones share them.
 #[derive(Clone)]
 pub(crate) struct Turns(Arc<Shared>);
@@ -40,7 +48,7 @@ struct Shared {
 
 /// Those that share one queue. A token is one caller, however many connections show it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Caller {
+pub(crate) enum Caller {
     Local,
     Token(TokenNumber),
     Connection(SocketAddr),
@@ -56,6 +64,53 @@ struct Queue {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{LACK_OF_ROOM}")]
 pub(crate) struct Busy;
+
+/// The large calls of people that have no answer yet. Clones are the same.
+#[derive(Clone, Default)]
+pub(crate) struct LargeCalls(Arc<Mutex<BTreeMap<Caller, usize>>>);
+
+/// The bytes of one large call, counted until the drop.
+pub(crate) struct LargeCall {
+    calls: LargeCalls,
+    caller: Caller,
+    bytes: usize,
+}
+
+impl LargeCalls {
+    /// Counts a call with a frame of so many bytes, unless it is small. Errors if the large calls of its caller, or of all, are too many.
+    pub(crate) fn begin(&self, from: &Principal, bytes: usize) -> Result<Option<LargeCall>, Busy> {
+        if bytes <= LARGE_BYTES {
+            return Ok(None);
+        }
+        let caller = Caller::of(from);
+        let mut counted = self.0.lock();
+        let own = counted.get(&caller).copied().unwrap_or_default() + bytes;
+        let others = counted.iter().filter(|(other, _)| **other != Caller::Local);
+        let all = others.map(|(_, bytes)| bytes).sum::<usize>() + bytes;
+        let is_crowded = caller != Caller::Local && all > MAX_LARGE_BYTES_OF_NETWORK;
+        if own > MAX_LARGE_BYTES || is_crowded {
+            return Err(Busy);
+        }
+        counted.insert(caller, own);
+        Ok(Some(LargeCall {
+            calls: self.clone(),
+            caller,
+            bytes,
+        }))
+    }
+}
+
+impl Drop for LargeCall {
+    fn drop(&mut self) {
+        let mut counted = self.calls.0.lock();
+        if let Some(bytes) = counted.get_mut(&self.caller) {
+            *bytes -= self.bytes;
+            if *bytes == 0 {
+                counted.remove(&self.caller);
+            }
+        }
+    }
+}
 
 /// A place in the queue of a caller, left on drop.
 pub(crate) struct Place {
@@ -182,7 +237,7 @@ fn unless_expelled(to: Responder, work: impl FnOnce(Responder)) {
 }
 
 impl Caller {
-    fn of(from: &Principal) -> Self {
+    pub(crate) fn of(from: &Principal) -> Self {
         let origin = match from {
             Principal::Own => return Caller::Local,
             Principal::Unauthenticated(address) => return Caller::Connection(*address),
@@ -265,13 +320,18 @@ mod tests {
     #[derive(Clone)]
     struct Slow {
         turns: Turns,
+        large: LargeCalls,
         /// The callers whose work has begun, in order.
         begun: Arc<Mutex<Vec<Caller>>>,
         may_end: Arc<Semaphore>,
     }
 
     impl Service for Slow {
-        fn call(&self, call: IncomingCall<'_>) {
+        fn call(&self, mut call: IncomingCall<'_>) {
+            match self.large.begin(&call.principal(), call.frame_bytes()) {
+                Ok(large) => call.keep(large),
+                Err(busy) => return call.into_responder().fail(busy),
+            }
             let (begun, may_end) = (Arc::clone(&self.begun), Arc::clone(&self.may_end));
             call.serve(|_: BistroSchedulerGetJobsArgs, to| {
                 self.turns.serve(to, |to| async move {
@@ -288,6 +348,7 @@ mod tests {
         async fn start() -> (Self, ServerHandle) {
             let slow = Slow {
                 turns: Turns::new(2),
+                large: LargeCalls::default(),
                 begun: Arc::default(),
                 may_end: Arc::new(Semaphore::new(0)),
             };
@@ -432,6 +493,63 @@ mod tests {
         assert!(has_begun, "the flood has one of the two turns");
         slow.may_end.add_permits(MAX_PLACES);
         assert!(next_answer(&mut third).await.contains("done"));
+    }
+
+    fn with_token(number: u64) -> Principal {
+        use brasserie_common::access::{Identity, IdentityProof, Role};
+        let from = SocketAddr::from(([10, 0, 0, 1], 1));
+        let identity = Identity::new(Role::Submitter, IdentityProof::Token, from);
+        let token = Some(TokenNumber(number));
+        Principal::Authenticated(Arc::new(Identity { token, ..identity }))
+    }
+
+    #[tokio::test]
+    async fn a_large_call_counts_until_its_answer() {
+        let (slow, server) = Slow::start().await;
+        let mut stream = calling(&server, 0).await;
+        // The rest of the frame is not read.
+        let mut large = CALL.to_vec();
+        large.resize(4 + (15 << 20), 0);
+        large[..4].copy_from_slice(&(15_u32 << 20).to_be_bytes());
+        stream.write_all(&large).await.expect("sent");
+        stream.write_all(&large).await.expect("sent");
+        stream.write_all(&large).await.expect("sent");
+        let third = next_answer(&mut stream).await;
+        assert!(third.contains(LACK_OF_ROOM), "{third}");
+        slow.may_end.add_permits(2);
+        for _ in 0..2 {
+            assert!(next_answer(&mut stream).await.contains("done"));
+        }
+        wait_until(|| slow.large.0.lock().is_empty()).await;
+    }
+
+    #[test]
+    fn large_calls_are_bounded_in_bytes_for_each_caller_and_for_all() {
+        let calls = LargeCalls::default();
+        let begin = |from: &Principal, bytes| calls.begin(from, bytes);
+        let frame = 16 << 20;
+        let fill = |from: &Principal| {
+            let begun = std::iter::from_fn(|| begin(from, frame).ok().flatten());
+            begun.collect::<Vec<LargeCall>>()
+        };
+        let own = [1, 2, 3].map(with_token);
+        let mut of_first = fill(&own[0]);
+        assert_eq!(of_first.len(), 2, "of one caller");
+        assert!(begin(&own[0], LARGE_BYTES).is_ok_and(|small| small.is_none()));
+        let of_second = fill(&own[1]);
+        assert_eq!(of_second.len(), 2, "nobody waits for the first");
+        let of_third = fill(&own[2]);
+        assert_eq!(of_third.len(), 1, "of all callers");
+        assert_eq!(
+            fill(&Principal::Own).len(),
+            2,
+            "the local socket has its own"
+        );
+        // An answer frees the bytes of its call.
+        of_first.pop();
+        assert!(begin(&own[2], frame).is_ok());
+        drop((of_first, of_second, of_third));
+        assert!(calls.0.lock().is_empty());
     }
 
     #[test]

@@ -33,7 +33,8 @@ pub(crate) use lines::{Line, Outcome};
 pub(crate) use pages::{Page, PageQuery, Place};
 pub(crate) use refusals::RefusalReason;
 use refusals::{Bounded, Refusals, Renewals};
-use shares::{Shares, TooManyChanges};
+use shares::Shares;
+pub(crate) use shares::TooManyChanges;
 pub(crate) use writer::MOST_KEPT;
 use writer::{Message, Sizes, Writer};
 
@@ -248,6 +249,7 @@ impl Audit {
                 Bounded::Caller(_) | Bounded::Change => ("refusedCalls", Outcome::Refused),
                 Bounded::Certificate => ("certify", Outcome::Ok),
                 Bounded::Login => (LOGIN, Outcome::Ok),
+                Bounded::Repeated => ("revokeWorker", Outcome::Ok),
             };
             let by = (!caller.is_empty()).then(|| json!({ "caller": caller }));
             let line = Line::new(&Principal::Own, what).on("reason", kind.name());
@@ -463,6 +465,15 @@ impl OpenLine {
             }
             (Ok(_), None) => {}
         }
+    }
+
+    /// Ends the line of a revocation that was in effect before, and writes it unless its caller has had too many lately. Returns whether it is
+    /// written.
+    pub(crate) fn end_repeated(mut self, outcome: Outcome, why: Option<&dyn Display>) -> bool {
+        self.line.take().is_some_and(|line| {
+            let line = line.end(outcome, why.map(ToString::to_string).as_deref());
+            self.audit.write_bounded(Bounded::Repeated, line)
+        })
     }
 
     /// Ends the line of a call that either has an effect or is refused.

@@ -64,6 +64,8 @@ pub(crate) enum Bounded {
     Certificate,
     /// Logins of browsers.
     Login,
+    /// Revocations of shards that are revoked already, which change nothing.
+    Repeated,
 }
 
 impl Bounded {
@@ -73,6 +75,7 @@ impl Bounded {
             Bounded::Change => "change",
             Bounded::Certificate => "certificate",
             Bounded::Login => "login",
+            Bounded::Repeated => "repeated",
         }
     }
 }

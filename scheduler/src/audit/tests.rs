@@ -145,6 +145,8 @@ fn refusals_of_one_caller_do_not_fill_the_log_and_do_not_hide_those_of_another()
         delete(&ana(), Err("there is no such job"));
         let line = audit.call(&ana(), "certify");
         line.end_certificate(&Ok::<(), String>(()));
+        let line = audit.call(&ana(), "revokeWorker").on("worker", "w1");
+        line.end_repeated(Outcome::Ok, Some(&"it was revoked already"));
     }
     delete(&submitter("bob", 8), Err("there is no such job"));
     for _ in 0..30 {
@@ -163,13 +165,12 @@ fn refusals_of_one_caller_do_not_fill_the_log_and_do_not_hide_those_of_another()
     assert_eq!(count("deleteJob", "bob", "refused"), 1);
     assert_eq!(count("deleteJob", "ana", "ok"), 30);
     assert_eq!(count("certify", "ana", "ok"), 20);
+    assert_eq!(count("revokeWorker", "ana", "ok"), 20);
     let by = json!({ "caller": "0000000000000007" });
     let rest = lines.iter().filter(|line| line["suppressed"] == 980);
     let rest: Vec<_> = rest.map(|line| (&line["what"], &line["after"])).collect();
-    assert_eq!(
-        rest,
-        [(&json!("refusedCalls"), &by), (&json!("certify"), &by)]
-    );
+    let whats = ["refusedCalls", "certify", "revokeWorker"].map(Value::from);
+    assert_eq!(rest, whats.each_ref().map(|what| (what, &by)));
     // A refused change says nothing about its caller.
     assert!(audit.0.refusals.counts().is_empty());
 }

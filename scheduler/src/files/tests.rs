@@ -482,14 +482,25 @@ fn a_known_content_gets_no_name_with_another_size() {
 #[test]
 fn uploads_are_few_and_one_without_calls_leaves_nothing() {
     let bench = Bench::new(&[]);
-    let contents: Vec<Vec<u8>> = (0..9_u8).map(|at| vec![at; 70_000]).collect();
-    for content in &contents[..8] {
-        let begun = bench.piece("up", (content, &content[..66_000]), (0, 0));
-        assert!(matches!(begun, Ok(PutProgress::Wants { .. })), "{begun:?}");
+    let contents: Vec<Vec<u8>> = (0..13_u8).map(|at| vec![at; 70_000]).collect();
+    let at = |port: u16| Principal::Unauthenticated(SocketAddr::from(([10, 0, 0, 1], port)));
+    let begin = |from: &Principal, content: &[u8]| {
+        let file = ("up".to_owned(), artifact(content));
+        let put = Put::new(file, (0, 0), content[..66_000].to_vec());
+        bench.files.put(put.by(from.clone()), || false)
+    };
+    // The local socket is not kept from its uploads, nor another caller from the other half.
+    let callers = [at(1), at(2), Principal::Own];
+    for (from, own) in callers.iter().zip(contents.chunks(4)) {
+        for content in own {
+            let begun = begin(from, content);
+            assert!(matches!(begun, Ok(PutProgress::Wants { .. })), "{begun:?}");
+        }
+        let refused = begin(from, &contents[12]);
+        assert_eq!(refused, Err(PutRefusal::Busy), "four of each");
     }
-    let refused = bench.piece("up", (&contents[8], &[]), (0, 0));
-    assert_eq!(refused, Err(PutRefusal::Busy));
-    assert_eq!(bench.incoming(), 8);
+    assert_eq!(begin(&at(3), &contents[12]), Err(PutRefusal::Busy));
+    assert_eq!(bench.incoming(), 12);
     let later = Instant::now() + Duration::from_secs(61);
     bench.files.0.uploads.lock().end_idle(later);
     assert_eq!(bench.incoming(), 0);

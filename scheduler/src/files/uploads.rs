@@ -11,9 +11,12 @@ use brasserie_scheduler_core::{NotOwner, Owned, check_owner, owner_of};
 
 use super::index::MAX_UPLOADED;
 use super::{EXPELLED, Files};
+use crate::turns::Caller;
 
-/// The most uploads at once. Each has a reservation of its whole size.
+/// The most uploads from the network at once. Each has a reservation of its whole size.
 const MOST_UPLOADS: usize = 8;
+/// The most uploads of one caller, so that nobody who is slow keeps others from theirs. The local socket has as many beside the others.
+const MOST_OF_CALLER: usize = MOST_UPLOADS / 2;
 /// The most bytes of one piece: a message has 16 MiB at most.
 const MOST_BYTES: usize = 8 << 20;
 /// The least bytes of a piece that is not the last: a client that sends fewer would hold an upload for ever.
@@ -32,6 +35,8 @@ pub(super) struct Uploads {
 
 struct OpenUpload {
     since: Instant,
+    /// The caller that has begun it.
+    caller: Caller,
     /// The time of the last call; `None`: a piece is being written.
     idle_since: Option<Instant>,
     /// `None` while a piece is being written.
@@ -97,7 +102,7 @@ pub(crate) enum PutProgress {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum PutRefusal {
     #[error(
-        "the scheduler receives {MOST_UPLOADS} files at once, or a piece of this one is still being written: try again in a moment"
+        "the scheduler receives {MOST_UPLOADS} files at once, and {MOST_OF_CALLER} of each caller, or a piece of this one is still being written: try again in a moment"
     )]
     Busy,
     #[error(transparent)]
@@ -122,14 +127,21 @@ impl Uploads {
     }
 
     /// Reserves a place for a new upload.
-    fn begin(&mut self, now: Instant) -> Result<i64, PutRefusal> {
+    fn begin(&mut self, now: Instant, caller: Caller) -> Result<i64, PutRefusal> {
         self.end_idle(now);
-        if self.open.len() >= MOST_UPLOADS {
+        let count = |is_meant: &dyn Fn(Caller) -> bool| {
+            let open = self.open.values();
+            open.filter(|open| is_meant(open.caller)).count()
+        };
+        let is_crowded =
+            caller != Caller::Local && count(&|other| other != Caller::Local) >= MOST_UPLOADS;
+        if is_crowded || count(&|other| other == caller) >= MOST_OF_CALLER {
             return Err(PutRefusal::Busy);
         }
         self.last += 1;
         let open = OpenUpload {
             since: now,
+            caller,
             idle_since: None,
             upload: None,
         };
@@ -183,7 +195,7 @@ impl Files {
                 if self.has(put.artifact.id) {
                     return self.name(&put.name, put.artifact, (&put.from, &is_expelled));
                 }
-                let number = self.0.uploads.lock().begin(now)?;
+                let number = self.0.uploads.lock().begin(now, Caller::of(&put.from))?;
                 let begun = self.begin(number, put, &is_expelled);
                 self.end_unless_open(number, &begun);
                 begun

@@ -40,7 +40,7 @@ impl SchedulerService {
             self.audit().not_permitted(&refusal);
             return to.refuse(&refusal);
         }
-        let (audit, by) = (self.audit().clone(), from.clone());
+        let (audit, by, inbox) = (self.audit().clone(), from.clone(), self.inbox.of(&to));
         let deliver = move |reply: Result<Box<ArtifactsAnswer>, Rejection>| match reply {
             Ok(answer) => to.reply(&BistroSchedulerReportArtifactsResult {
                 result_value: Some((*answer).into()),
@@ -55,7 +55,7 @@ impl SchedulerService {
             from,
             report,
         };
-        self.pass(EventLane::Ordinary, deliver, event);
+        Self::pass(&inbox, EventLane::Ordinary, deliver, event);
     }
 
     pub(super) fn request_artifact_slots(
@@ -80,7 +80,10 @@ impl SchedulerService {
             Ok(wanted) => wanted,
             Err(error) => return to.reject_arguments(&error),
         };
-        let mut line = self.audit().call(&from, "requestArtifactSlots");
+        let (inbox, _, mut line, place) = match self.changing().begin(&from, &to) {
+            Ok(open) => open,
+            Err(busy) => return to.fail(busy),
+        };
         let wanted = match wanted {
             Ok(wanted) => Box::new(wanted),
             Err(why) => {
@@ -89,6 +92,7 @@ impl SchedulerService {
             }
         };
         let deliver = move |reply: Result<Box<ReservedSlots>, NoSlots>| {
+            let _place = place;
             if let Ok(reserved) = &reply {
                 line = line.on("reservation", &reserved.reservation.to_string());
             }
@@ -109,7 +113,7 @@ impl SchedulerService {
                 wanted,
             })
         };
-        self.pass(EventLane::Ordinary, deliver, event);
+        Self::pass(&inbox, EventLane::Ordinary, deliver, event);
     }
 
     pub(super) fn release_artifact_slots(
@@ -126,9 +130,13 @@ impl SchedulerService {
             Ok(scheduler) => scheduler,
             Err(error) => return to.reject_arguments(&error),
         };
-        let line = self.audit().call(&from, "releaseArtifactSlots");
+        let (inbox, _, line, place) = match self.changing().begin(&from, &to) {
+            Ok(open) => open,
+            Err(busy) => return to.fail(busy),
+        };
         let line = line.on("reservation", &args.reservation.to_string());
         let deliver = move |reply: Result<bool, Rejection>| {
+            let _place = place;
             match &reply {
                 Ok(false) => line.discard(),
                 Err(Rejection::NotOwner(why)) => line.refused_caller(RefusalReason::Owner, why),
@@ -151,7 +159,7 @@ impl SchedulerService {
                 reservation,
             })
         };
-        self.pass(EventLane::Ordinary, deliver, event);
+        Self::pass(&inbox, EventLane::Ordinary, deliver, event);
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use brasserie_common::Principal;
 use brasserie_thrift::rpc::Responder;
 
-use crate::audit::{Audit, OpenLine};
+use crate::audit::{Audit, OpenLine, TooManyChanges};
 use crate::inbox::Inbox;
 use crate::store::QueueRoom;
 use crate::turns::{Busy, Place, Turns};
@@ -55,6 +55,11 @@ impl Changing {
             let line = own.line(&from, &to);
             work(from, line, to);
         });
+    }
+
+    /// Errors if the caller has filled its part of the audit log.
+    pub(super) fn check(&self, from: &Principal, to: &Responder) -> Result<(), TooManyChanges> {
+        self.audit.may_change(from, to.method())
     }
 
     /// Opens the line of a change in the audit log.

@@ -42,6 +42,12 @@ impl FileChanges {
         let Ok(offset) = u64::try_from(args.offset) else {
             return to.reject_arguments("putFile.offset is below 0");
         };
+        // The pieces of an upload that has begun have no lines.
+        if args.upload == 0
+            && let Err(why) = self.changing.check(&from, &to)
+        {
+            return to.fail(why);
+        }
         let files = self.files.clone();
         self.changing.make(from, to, move |from, line, to| {
             let mut line = line.on("file", &args.name);

@@ -346,12 +346,19 @@ impl Identities {
             (from, to),
             move |security, (audit, from)| {
                 let mut line = audit.call(from, "revokeWorker").on("worker", &args.shard);
-                let revoked =
-                    parse_shard(args.shard).and_then(|shard| security.revoke_worker(&shard));
+                let shard = parse_shard(args.shard);
+                let is_repeated = shard
+                    .as_ref()
+                    .is_ok_and(|shard| security.has_revoked(shard));
+                let revoked = shard.and_then(|shard| security.revoke_worker(&shard));
                 if let Ok(is_known) = &revoked {
                     line.changed(None, Some(json!({ "known": is_known })));
                 }
-                record_change(line, from, "revoke the certificates of a shard", &revoked);
+                let what = "revoke the certificates of a shard";
+                match is_repeated {
+                    true => record_repeated(line, from, what, &revoked),
+                    false => record_change(line, from, what, &revoked),
+                }
                 revoked
             },
             answer!(BrasserieRevokeWorkerResult),
@@ -485,6 +492,23 @@ fn record_change<T>(
             @ (NotAdmitted::Failed(_) | NotAdmitted::NotWritten(_) | NotAdmitted::Unfinished(_)),
         ) => line.end(Outcome::Failed, Some(why)),
         outcome => line.end_as(outcome),
+    }
+}
+
+/// Audits and logs a revocation that was in effect before. Both logs have some of them.
+fn record_repeated<T>(
+    line: OpenLine,
+    from: &Principal,
+    what: &str,
+    outcome: &Result<T, NotAdmitted>,
+) {
+    let subject = line.subject(what);
+    let is_written = match outcome {
+        Ok(_) => line.end_repeated(Outcome::Ok, Some(&"it was revoked already")),
+        Err(why) => line.end_repeated(Outcome::Failed, Some(why)),
+    };
+    if is_written {
+        log_outcome(from, &subject, outcome);
     }
 }
 

@@ -76,6 +76,10 @@ impl KnownHolds {
         }
     }
 
+    fn has(&self, key: &HoldKey) -> bool {
+        self.0.lock().contains(key)
+    }
+
     fn forget(&self, key: &HoldKey) {
         self.0.lock().remove(key);
     }
@@ -412,6 +416,12 @@ impl Jobs {
             false => OutputHold::Continue,
         };
         let holder = HoldId(args.hold);
+        // The audit log has no line for a hold that goes on, and outputs are deleted if it may not.
+        if !self.holds.has(&(args.job.clone(), holder))
+            && let Err(why) = self.changing.check(&from, &to)
+        {
+            return to.fail(why);
+        }
         let change = Ok(JobChange::HoldOutputs { hold, holder });
         self.change(
             (self.changing.begin(&from, &to), from),

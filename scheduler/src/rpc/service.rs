@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use brasserie_common::access::SCHEDULER_CALLS;
+use brasserie_common::access::{Role, SCHEDULER_CALLS, callers};
 use brasserie_common::worker::HeartbeatResponse;
 use brasserie_common::{Health, Principal, RequestId, WorkerDescription, WorkerSetId};
 use brasserie_scheduler_core::{Event, Rejection, Reply};
@@ -35,7 +35,10 @@ use crate::security::Protection;
 use crate::sources::Proposals;
 use crate::store::QueueRoom;
 use crate::store::Stories;
-use crate::turns::Turns;
+use crate::turns::{Busy, LargeCall, LargeCalls, Turns};
+
+/// Calls of which only the begin of something new counts as a change, which their arguments say.
+const CHECKED_LATER: [&str; 2] = ["putFile", "holdOutputs"];
 
 /// Serves `BistroScheduler` and `Brasserie` on one port.
 pub(crate) struct SchedulerService {
@@ -52,6 +55,8 @@ pub(crate) struct SchedulerService {
     identities: Identities,
     auditing: Auditing,
     audit: Audit,
+    changing: Changing,
+    large: LargeCalls,
 }
 
 impl Service for SchedulerService {
@@ -155,7 +160,7 @@ impl SchedulerService {
         let jobs = Jobs::new(changing.clone());
         let plans = Plans::new(changing.clone(), proposals, security.is_some());
         let forgetting = Forgetting::new(changing.clone());
-        let ordering = Ordering::new(changing);
+        let ordering = Ordering::new(changing.clone());
         SchedulerService {
             inbox,
             room,
@@ -170,6 +175,8 @@ impl SchedulerService {
             identities: Identities::new(security, audit.clone()),
             auditing: Auditing::new(audit.clone()),
             audit,
+            changing,
+            large: LargeCalls::default(),
         }
     }
 
@@ -182,17 +189,48 @@ impl SchedulerService {
         &self.audit
     }
 
+    pub(super) fn changing(&self) -> &Changing {
+        &self.changing
+    }
+
     /// Returns a call that its caller may make now. Others are answered and audited.
     fn admitted<'a>(&self, call: IncomingCall<'a>) -> Option<(IncomingCall<'a>, Principal)> {
         let permitted = call.permitted(SCHEDULER_CALLS);
         let permitted = permitted.inspect_err(|refusal| self.audit.not_permitted(refusal));
-        let (call, from) = permitted.ok()?;
+        let (mut call, from) = permitted.ok()?;
+        match self.begin_large(&from, &call) {
+            Ok(None) => {}
+            Ok(Some(large)) => call.keep(large),
+            Err(busy) => {
+                call.into_responder().fail(busy);
+                return None;
+            }
+        }
+        if CHECKED_LATER.contains(&call.method()) {
+            return Some((call, from));
+        }
         match self.audit.may_change(&from, call.method()) {
             Ok(()) => Some((call, from)),
             Err(why) => {
                 call.into_responder().fail(why);
                 None
             }
+        }
+    }
+
+    /// Counts a call of people if it is large. The server's own limits bound the calls of workers, and the frames of strangers.
+    fn begin_large(
+        &self,
+        from: &Principal,
+        call: &IncomingCall<'_>,
+    ) -> Result<Option<LargeCall>, Busy> {
+        let callers = callers(SCHEDULER_CALLS, call.method());
+        let is_of_people = callers.is_some_and(|all| all.include(Some(Role::Admin)));
+        match from {
+            Principal::Authenticated(_) | Principal::Unauthenticated(_) if is_of_people => {
+                self.large.begin(from, call.frame_bytes())
+            }
+            _ => Ok(None),
         }
     }
 
@@ -223,6 +261,7 @@ impl SchedulerService {
             return to.refuse(&refusal);
         }
         let heard = self.pool.heard(&worker, protocol, &from);
+        let inbox = self.inbox.of(&to);
         let work = work.filter(|work| work.worker == worker.id);
         if let Some(work) = work.map(Box::new) {
             // The work request goes first, so that the heartbeat's answer includes the work.
@@ -232,7 +271,7 @@ impl SchedulerService {
                 from: from.clone(),
                 work,
             };
-            self.inbox.tell_soon(EventLane::Health, event);
+            inbox.tell_soon(EventLane::Health, event);
         }
         let (audit, by, pool) = (self.audit.clone(), from.clone(), self.pool.clone());
         let deliver = move |reply: Result<Box<HeartbeatResponse>, Rejection>| match reply {
@@ -259,19 +298,19 @@ impl SchedulerService {
             worker_set,
             goodbye,
         };
-        self.pass(EventLane::Health, deliver, event);
+        Self::pass(&inbox, EventLane::Health, deliver, event);
     }
 
-    /// Passes a request to the core. If the lane is full, `deliver` is dropped, and the caller learns that.
+    /// Passes a request of the caller of the inbox to the core. If the lane is full, `deliver` is dropped, and the caller learns that.
     pub(super) fn pass<R>(
-        &self,
+        inbox: &Inbox,
         lane: EventLane,
         deliver: impl FnOnce(R) + Send + 'static,
         event: impl FnOnce(RequestId) -> Event,
     ) where
         R: TryFrom<Reply, Error = Reply>,
     {
-        let taken = self.inbox.try_request(lane, deliver, event);
+        let taken = inbox.try_request(lane, deliver, event);
         taken.unwrap_or_else(NotTaken::log);
     }
 }

@@ -17,7 +17,7 @@ use brasserie_thrift::rpc::{Accepts, LACK_OF_ROOM, Responder};
 use parking_lot::Mutex;
 
 use super::service::SchedulerService;
-use crate::inbox::EventLane;
+use crate::inbox::{EventLane, Inbox};
 
 /// Maximum statuses in one batch. Workers of this project send a tenth of it.
 const MOST_TOGETHER: usize = 1000;
@@ -83,7 +83,7 @@ impl SchedulerService {
         if let Err(why) = self.takes(&update) {
             return to.fail(why);
         }
-        let (audit, by) = (self.audit().clone(), from.clone());
+        let (audit, by, inbox) = (self.audit().clone(), from.clone(), self.inbox.of(&to));
         let deliver = move |result: Result<(), Rejection>| match result {
             Ok(()) => to.reply(&BistroSchedulerUpdateStatusResult {}),
             Err(rejection) => {
@@ -96,7 +96,7 @@ impl SchedulerService {
             from,
             update,
         };
-        self.pass(lane, deliver, event);
+        Self::pass(&inbox, lane, deliver, event);
     }
 
     /// Handles each status of a batch like an `updateStatus` call.
@@ -118,9 +118,10 @@ impl SchedulerService {
                 result_value: Some(Vec::new()),
             });
         }
+        let inbox = self.inbox.of(&to);
         let answer = Arc::new(BatchAnswer::new(count, to));
         for (at, update) in args.updates.into_iter().enumerate() {
-            if let Err(why) = self.take_from_batch(from, &answer, at, update) {
+            if let Err(why) = self.take_from_batch((from, &inbox), &answer, at, update) {
                 answer.set(at, Err(why));
             }
         }
@@ -129,7 +130,7 @@ impl SchedulerService {
     /// Passes one status of a batch to the core, which then sets its result. Errors if the status is not accepted now.
     fn take_from_batch(
         &self,
-        from: &Principal,
+        (from, inbox): (&Principal, &Inbox),
         answer: &Arc<BatchAnswer>,
         at: usize,
         update: WireUpdate,
@@ -158,7 +159,7 @@ impl SchedulerService {
             from: from.clone(),
             update: Box::new(update),
         };
-        let taken = self.inbox.try_request(EventLane::Ordinary, deliver, event);
+        let taken = inbox.try_request(EventLane::Ordinary, deliver, event);
         taken.map_err(|refusal| refusal.to_string())
     }
 

@@ -26,7 +26,7 @@ impl SchedulerService {
             Ok(work) => Box::new(work),
             Err(error) => return to.reject_arguments(&error),
         };
-        let (audit, by) = (self.audit().clone(), from.clone());
+        let (audit, by, inbox) = (self.audit().clone(), from.clone(), self.inbox.of(&to));
         let deliver = move |reply: Result<Box<WorkReply>, Rejection>| match reply {
             Ok(reply) => to.reply(&BistroSchedulerRequestWorkResult {
                 result_value: Some((*reply).into()),
@@ -41,6 +41,6 @@ impl SchedulerService {
             from,
             work,
         };
-        self.pass(EventLane::Ordinary, deliver, event);
+        Self::pass(&inbox, EventLane::Ordinary, deliver, event);
     }
 }

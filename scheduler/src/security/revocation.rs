@@ -40,13 +40,18 @@ impl Security {
     }
 
     /// Ends the certificates of a shard, and its connections in both directions, also if the disk takes nothing. Waits for the disk for some
-    /// seconds at most. Returns whether a certificate of the shard was known.
+    /// seconds at most. Returns whether a certificate of the shard was known. Workers are not notified of what they know: see
+    /// [`Security::has_revoked`].
     pub(crate) fn revoke_worker(&self, shard: &Shard) -> Result<bool, NotAdmitted> {
         let registry = self.registry.lock();
         let label = registry.label_of(shard);
         let is_known = registry.is_known(&label);
         drop(registry);
         let is_meant = |identity: &Identity| identity.shard.as_ref() == Some(&label);
+        if self.has_revoked(shard) {
+            self.disconnect(is_meant);
+            return self.keep_all().map(|()| is_known);
+        }
         let revocation = Revocation::Shard {
             shard: label.clone(),
             now: Clock.wall(),
@@ -59,10 +64,30 @@ impl Security {
         Ok(is_known)
     }
 
+    /// Returns whether all certificates of a shard that are known are revoked, so that another revocation changes nothing.
+    pub(crate) fn has_revoked(&self, shard: &Shard) -> bool {
+        let registry = self.registry.lock();
+        registry.has_revoked(&registry.label_of(shard))
+    }
+
+    /// Waits until the revocations are on disk, for some seconds at most. Errors if they are not.
+    fn keep_all(&self) -> Result<(), NotAdmitted> {
+        let all = self.registry.lock().revocations();
+        if self.are_all_written() {
+            return Ok(());
+        }
+        self.keep(all)
+    }
+
     fn revoke(&self, revocation: Revocation, cut_off: impl FnOnce()) -> Result<(), NotAdmitted> {
         let number = self.registry.lock().revoke_in_memory(revocation)?;
         self.notify_workers();
         cut_off();
+        self.keep(number)
+    }
+
+    /// Has a thread write the revocations, and waits for those up to this number.
+    fn keep(&self, number: u64) -> Result<(), NotAdmitted> {
         let written = self.write_in_thread().map_err(|error| error.to_string());
         let kept = written.and_then(|failures| self.wait_until_written(number, failures));
         kept.map_err(NotAdmitted::NotWritten)

@@ -4,6 +4,9 @@ use brasserie_common::{
     Artifact, ArtifactForm, ArtifactId, DiskGeneration, LeftOutput, OutputPath, TaskOutput,
 };
 use brasserie_thrift::generated::brasserie::*;
+use brasserie_thrift::rpc::LACK_OF_ROOM;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 
 use crate::worker::{FakeWorker, Tasks};
 use crate::{Client, Place, until};
@@ -118,6 +121,38 @@ async fn outputs_are_listed_and_forgotten_and_stay_so_after_a_restart() {
     let client = Client::of(&scheduler);
     let none = page(&client, ("", ""), None).await.result_value.unwrap();
     assert!(none.why_empty.unwrap().contains("no task has left outputs"));
+    scheduler.shutdown().await.unwrap();
+}
+
+/// A call of `requestArtifactSlots` for one artifact in the compact protocol, with its length.
+const SLOT: &[u8] = b"\0\0\0\x1d\x82\x21\x01\x14requestArtifactSlots\x1c\x15\x02\0\0";
+
+/// One thread serves, so the calls that arrive together are read before the core answers the first.
+#[tokio::test]
+async fn requests_for_slots_have_places_as_other_changes() {
+    let place = Place::new();
+    let scheduler = place.start().await;
+    let stream = TcpStream::connect(scheduler.thrift_address()).await;
+    let mut stream = stream.unwrap();
+    stream.write_all(&SLOT.repeat(600)).await.unwrap();
+    let (mut refused, mut answered) = (0, 0);
+    for _ in 0..600 {
+        let length = stream.read_u32().await.unwrap();
+        let mut answer = vec![0; length as usize];
+        stream.read_exact(&mut answer).await.unwrap();
+        match String::from_utf8_lossy(&answer).contains(LACK_OF_ROOM) {
+            true => refused += 1,
+            false => answered += 1,
+        }
+    }
+    assert!(answered >= 256, "{answered}");
+    assert!(refused > 0, "a caller has 256 changes that wait");
+    // Their answers have freed the places.
+    stream.write_all(SLOT).await.unwrap();
+    let length = stream.read_u32().await.unwrap();
+    let mut answer = vec![0; length as usize];
+    stream.read_exact(&mut answer).await.unwrap();
+    assert!(!String::from_utf8_lossy(&answer).contains(LACK_OF_ROOM));
     scheduler.shutdown().await.unwrap();
 }
 

@@ -19,7 +19,7 @@ use super::frame::{self, Dialect, Envelope, FrameError, LENGTH_BYTES};
 use super::limits::TURN_BYTES;
 use super::outbox::{ConnectionOutbox, Doze};
 use super::protocol::{CallKind, MessageInput, MessageName, encode_frame};
-use super::responder::{AnswerState, IncomingCall, Responder, Service};
+use super::responder::{AnswerState, Held, IncomingCall, Responder, Service};
 use super::stream::{Proof, Stream, drop_handled, make_place};
 
 /// Why a connection ended.
@@ -534,7 +534,7 @@ fn take_frame<S: Service>(
             method: name.name,
             kind,
             state: AnswerState::Pending,
-            held,
+            held: Held::new(held),
         },
     };
     match accepts {

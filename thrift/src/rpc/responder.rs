@@ -1,5 +1,6 @@
 //! One call as a service sees it: its arguments, and the responder for its one answer.
 
+use std::any::Any;
 use std::fmt::Display;
 use std::sync::Arc;
 
@@ -52,6 +53,16 @@ impl IncomingCall<'_> {
     /// Returns the name of the method.
     pub fn method(&self) -> &str {
         &self.responder.method
+    }
+
+    /// Returns the bytes of the call's frame, and some for its bookkeeping.
+    pub fn frame_bytes(&self) -> usize {
+        self.responder.held.bytes
+    }
+
+    /// Keeps a value until the call is answered.
+    pub fn keep(&mut self, value: impl Send + Sync + 'static) {
+        self.responder.held.kept = Some(Box::new(value));
     }
 
     /// Returns the other end of the connection.
@@ -151,8 +162,21 @@ pub struct Responder {
     pub(super) method: String,
     pub(super) kind: CallKind,
     pub(super) state: AnswerState,
-    /// Bytes of the connection's account that this call holds until it is answered.
-    pub(super) held: usize,
+    pub(super) held: Held,
+}
+
+/// The bytes and the value that a call holds until it is answered.
+pub(super) struct Held {
+    /// Bytes of the connection's account.
+    bytes: usize,
+    /// A value of the service, dropped after the answer.
+    kept: Option<Box<dyn Any + Send + Sync>>,
+}
+
+impl Held {
+    pub(super) fn new(bytes: usize) -> Self {
+        Held { bytes, kept: None }
+    }
 }
 
 /// Tells whether a caller may still call over its connection.
@@ -302,7 +326,7 @@ impl Responder {
 
     fn finish(&mut self, frame: Vec<u8>) {
         self.state = AnswerState::Given;
-        self.outbox.end_call(frame, self.held);
+        self.outbox.end_call(frame, self.held.bytes);
     }
 }
 

@@ -208,6 +208,12 @@ impl Registry {
         self.shards.get(label.as_str())
     }
 
+    /// Returns whether a shard is revoked, and no certificate of it is known that was issued after the revocation.
+    pub(crate) fn has_revoked(&self, shard: &ShardLabel) -> bool {
+        let kept = self.shard(shard);
+        kept.is_some_and(|kept| kept.is_revoked && kept.issued < kept.valid_from)
+    }
+
     /// Returns the second since which the certificates of a shard count.
     pub(crate) fn valid_from(&self, shard: &ShardLabel) -> i64 {
         self.shard(shard).map_or(0, |kept| kept.valid_from)
