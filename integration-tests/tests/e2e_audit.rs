@@ -225,9 +225,9 @@ impl Begun<'_> {
         upload: i64,
         (from, to): (usize, usize),
     ) -> CallResult<BrasseriePutFileResult> {
-        let content = [0; 70_000];
+        let content = vec![0; 70_000];
         let artifact = Artifact {
-            id: ArtifactId(Sha256::digest(content).into()),
+            id: ArtifactId(Sha256::digest(&content).into()),
             size: 70_000,
             form: ArtifactForm::File,
         };
