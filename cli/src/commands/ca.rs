@@ -84,7 +84,8 @@ fn rotate(args: &RotateArgs) -> Result<CommandEnding> {
     let status = block_on(connection.rotate_authority(args.finish, args.force))??;
     let done = match args.finish {
         true => {
-            "The former authority is not trusted any more. Tokens from before the rotation are refused, also your own one if it is not the scheduler's identity/admin.token: replace those that \
+            "The former authority is not trusted any more. Tokens from before the rotation are refused, also your own one if it is not the \
+             scheduler's identity/admin.token: replace those that \
              `brasserie token list` names. HTTPS clients (curl --cacert) need the present identity/authority.pem.\n"
         }
         false => {
