@@ -419,7 +419,7 @@ impl Connection {
             ))
             .remedy(
                 "Either the token is of another cluster, or the authority was replaced since, or somebody poses as the scheduler. Check the \
-                 address, and get a new token from an administrator: `brasserie token create`",
+                 address, and get a new token from an administrator: `brasserie token create --role ROLE`",
             ),
             CallError::NotSent(why) => match (&why, forbidden_socket(peer)) {
                 (_, Some(forbidden)) => forbidden,
@@ -429,8 +429,12 @@ impl Connection {
                          and `--scheduler HOST:PORT` names another",
                     )
                 }
-                (_, None) => Failure::new(format!("cannot ask the scheduler at {peer}: {why}"))
-                    .remedy("Is one running there? `--scheduler HOST:PORT` names another"),
+                (_, None) => {
+                    let why = why.to_string();
+                    let failure =
+                        Failure::new(format!("cannot ask the scheduler at {peer}: {why}"));
+                    failure.remedy(remedy_of_unreachable(&why))
+                }
             },
             CallError::Unknown(Unanswered::Exception { kind, message }) => {
                 let is_for_tls = message.contains(INSIDE_TLS);
@@ -978,6 +982,17 @@ pub(crate) fn block_on<F: Future>(future: F) -> Result<F::Output> {
     }
 }
 
+/// Returns what to do about a scheduler that cannot be asked for this reason.
+fn remedy_of_unreachable(why: &str) -> &'static str {
+    match why.contains("NoApplicationProtocol") {
+        true => {
+            "This may be the port of the scheduler's page, which is for browsers. Commands call the port that the scheduler was given with --listen: \
+             `--scheduler HOST:PORT` names it"
+        }
+        false => "Is one running there? `--scheduler HOST:PORT` names another",
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -1008,6 +1023,13 @@ mod tests {
         drop(closed);
         assert_eq!(reachable(&addresses), addresses[1]);
         assert_eq!(reachable(&addresses[..1]), addresses[0]);
+    }
+
+    #[test]
+    fn the_port_of_the_page_has_its_own_remedy() {
+        let alert = "received fatal alert: NoApplicationProtocol";
+        assert!(remedy_of_unreachable(alert).contains("--listen"));
+        assert!(remedy_of_unreachable("connection refused").contains("Is one running there?"));
     }
 
     #[tokio::test]

@@ -111,7 +111,7 @@ impl Principal {
     pub fn expired(&self, now: WallTime) -> Option<Self> {
         let identity = self.identity()?;
         let why = "the token or certificate of the caller has expired by the clock of this program's machine. If that clock is right, ask an \
-                   administrator for a new token: brasserie token create";
+                   administrator for a new token: brasserie token create --role ROLE";
         let until = identity.until?;
         (until <= now).then(|| Principal::stranger(identity.from.clone(), why))
     }

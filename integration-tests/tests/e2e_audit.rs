@@ -454,7 +454,13 @@ fn tokens_are_listed_with_their_notes_and_the_log_names_them() {
     // A secret in place of a number is repeated nowhere.
     let secret = fs::read_to_string(&viewer).expect("a token");
     let secret = secret.rsplit('-').next().expect("a secret");
-    secured.refused(&admin, &["token", "revoke", secret], "no number of a token");
+    let done = secured.ask_as(&admin, &["token", "revoke", secret]);
+    assert_eq!(done.code, Some(2), "{}", done.output);
+    assert!(
+        done.output.contains("no number of a token"),
+        "{}",
+        done.output
+    );
     check_lines_about_tokens(&secured, &number, &joined);
     let log = fs::read_to_string(admin.join("audit/audit.log")).expect("the log");
     let output = secured.scheduler.output();

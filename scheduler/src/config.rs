@@ -40,11 +40,11 @@ Exit codes:
   3  stepped down: a worker obeys a newer scheduler instance; do not restart it automatically
 
 Start a first cluster on this machine:
-  brasserie-scheduler --config jobs.json --data-dir /var/lib/brasserie --new-cluster
-  brasserie-worker --scheduler 127.0.0.1:6789 --shard one --data-dir /var/lib/brasserie-worker
+  brasserie-scheduler --config jobs.json --data-dir /var/lib/brasserie/scheduler --new-cluster
+  brasserie-worker --scheduler 127.0.0.1:6789 --shard one --data-dir /var/lib/brasserie/worker
 
 Start a first cluster of several machines, encrypted and closed to strangers; the scheduler prints how a worker joins:
-  brasserie-scheduler --config jobs.json --data-dir /var/lib/brasserie --new-cluster --listen 0.0.0.0:6789";
+  brasserie-scheduler --config jobs.json --data-dir /var/lib/brasserie/scheduler --new-cluster --listen 0.0.0.0:6789";
 
 /// A tmpfs on every Linux. Its files survive programs and vanish at a reboot.
 const SHARED_MEMORY: &str = "/dev/shm";

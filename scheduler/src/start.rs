@@ -533,10 +533,14 @@ async fn open_port(
         has_records: durable.cluster.is_some(),
         may_be_lost: options.directory.lost_records(),
     };
+    let lost = check.lost_text(directory)?;
     let creation = check.check(directory, options.authority_creation, &audit)?;
     let choices = (creation, options.plain_peers);
     let life = options.worker_certificate_life;
     let security = Security::open(directory, choices, life, audit.clone())?;
+    if let (Some(security), Some(lost)) = (&security, lost) {
+        security.note_lost(lost);
+    }
     store.note_authority(match &security {
         Some(_) => FormerAuthority::Present,
         None => FormerAuthority::Absent,

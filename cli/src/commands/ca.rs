@@ -84,13 +84,16 @@ fn rotate(args: &RotateArgs) -> Result<CommandEnding> {
     let status = block_on(connection.rotate_authority(args.finish, args.force))??;
     let done = match args.finish {
         true => {
-            "The former authority is not trusted any more. Tokens from before the rotation are refused: replace those that `brasserie token \
-             list` names. HTTPS clients (curl --cacert) need the present identity/authority.pem.\n"
+            "The former authority is not trusted any more. Tokens from before the rotation are refused, also your own one if it is not the \
+             scheduler's identity/admin.token: replace those that \
+             `brasserie token list` names. HTTPS clients (curl --cacert) need the present identity/authority.pem.\n"
         }
         false => {
             "A new authority is in force, and the former one is still accepted. Workers renew their certificates within seconds, or some \
              minutes if there are thousands; when `brasserie ca status` shows that all have, finish with `brasserie ca rotate --finish`\nBefore that, \
-             give HTTPS clients (curl --cacert) the present identity/authority.pem of the scheduler.\n"
+             give HTTPS clients (curl --cacert) the present identity/authority.pem of the scheduler. A token that you have shown for this, other than \
+             the scheduler's own identity/admin.token, names the former authority and ends with --finish: create and store a new one now: \
+             `brasserie token create --role admin`\n"
         }
     };
     match args.ask.json {
@@ -116,7 +119,9 @@ fn shown(status: &AuthorityStatus, flag: &str) -> Result<String> {
         printable(hash),
         date(expires)
     );
-    if let Some(former) = &status.former {
+    if status.former.is_none() {
+        text.push_str(&shut_out(status));
+    } else if let Some(former) = &status.former {
         // Writing to a text cannot fail.
         let _ = writeln!(text, "replaces      {}", printable(former));
         let names = status.behind.iter().flatten().take(MOST_NAMED);
@@ -142,6 +147,21 @@ fn shown(status: &AuthorityStatus, flag: &str) -> Result<String> {
         };
     }
     Ok(text)
+}
+
+/// Names the workers that the end of a rotation by force has shut out; an empty text if there is none.
+fn shut_out(status: &AuthorityStatus) -> String {
+    let names = status.behind.iter().flatten().take(MOST_NAMED);
+    let names: Vec<String> = names.map(|name| printable(name).to_string()).collect();
+    let count = u64::try_from(status.behind_count.unwrap_or_default()).unwrap_or_default();
+    match names.is_empty() {
+        true => String::new(),
+        false => format!(
+            "\n{} shut out, to join again with --join-token and a new token, among them: {}\n",
+            counted(count.max(names.len() as u64), "worker"),
+            names.join(", ")
+        ),
+    }
 }
 
 fn document(status: &AuthorityStatus) -> Value {

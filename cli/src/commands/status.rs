@@ -79,7 +79,7 @@ async fn token_problem(connection: &Connection) -> Option<String> {
     };
     let left = life.last_third(Clock.wall())?;
     Some(format!(
-        "your token expires in {}: ask an administrator for another one, of `brasserie token create`",
+        "your token expires in {}: ask an administrator for another one, of `brasserie token create --role ROLE`",
         readable_duration(left)
     ))
 }

@@ -6,6 +6,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::time::Duration;
 
 use anyhow::Result;
+use brasserie_common::access::TokenNumber;
 use brasserie_common::time::parse_duration;
 use brasserie_thrift::generated::brasserie::{TokenStatus, TokenTerms};
 use clap::{Subcommand, ValueEnum};
@@ -98,7 +99,8 @@ struct CreateArgs {
     #[arg(long, value_name = "NAME")]
     owner: Option<String>,
     /// An account that jobs which a submitter submits with this token may name as `user` and `group`, besides that of the settings; may be
-    /// given several times. Other tokens of the owner have their own accounts.
+    /// given several times. Other tokens of the owner have their own accounts. A job that names none runs as the user of the settings, or else as
+    /// that of the worker, which is root if the worker runs as root: set a user in the settings before you give out such tokens.
     #[arg(long, value_name = "USER[:GROUP]")]
     run_as: Vec<String>,
     /// A text that `brasserie token list` shows with the token, such as its holder or its purpose.
@@ -251,6 +253,12 @@ fn moment(milliseconds: Option<i64>) -> String {
 }
 
 fn revoke(args: &RevokeArgs) -> Result<CommandEnding> {
+    if TokenNumber::from_text(&args.number).is_none() {
+        // The text may be a secret, so no line repeats it.
+        let why = "this is no number of a token, which has 16 hex digits at most";
+        let remedy = "`brasserie token list` shows the numbers";
+        return Err(Failure::usage(why).remedy(remedy).into());
+    }
     let connection = args.ask.connect_for_changes()?;
     block_on(connection.revoke_token(&args.number))??;
     let number = printable(&args.number);

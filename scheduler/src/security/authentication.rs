@@ -100,7 +100,7 @@ impl Security {
             tracing::warn!(
                 %shard,
                 "a worker shows a valid certificate that this scheduler does not know. Another head node may have issued it, or this one before its \
-                 data directory was restored. Otherwise somebody has the key of the authority: brasserie ca rotate"
+                 data directory was restored. Otherwise somebody has the key of the authority: then `brasserie ca rotate` replaces it."
             );
         }
         Ok(())
@@ -242,7 +242,7 @@ impl Authenticator for Security {
     fn local(&self, user: LocalUser) -> Principal {
         let known = self.local_admins.iter().find(|known| known.uid == user.uid);
         let Some(known) = known else {
-            let why = "the local socket is for the scheduler's own user and root. Ask an administrator for a token: `brasserie token create`";
+            let why = "the local socket is for the scheduler's own user and root. Ask an administrator for a token: `brasserie token create --role ROLE`";
             return Principal::stranger(CallOrigin::Local(user), why);
         };
         let (proof, from) = (IdentityProof::LocalSocket, CallOrigin::Local(known.clone()));

@@ -51,7 +51,11 @@ pub enum SecurityError {
          workers and people need new tokens", folder.display()
     )]
     AuthorityLost { folder: PathBuf },
-    #[error("{} is not what this program has written: {error}", path.display())]
+    #[error(
+        "{} is not what this program has written: {error}. Restore it from a backup of this data directory. To go on without it, move it away, and \
+         start once with --after-restoring-a-backup: nothing starts during the safe wait, people need new tokens, and what was revoked must be \
+         revoked again", path.display()
+    )]
     Damaged {
         path: PathBuf,
         error: serde_json::Error,

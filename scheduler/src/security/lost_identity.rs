@@ -51,6 +51,15 @@ impl LostIdentityCheck {
         })
     }
 
+    /// Returns what to do about the identity that the directory has lost; `None` if it has lost nothing.
+    pub(crate) fn lost_text(
+        self,
+        directory: &DataDir,
+    ) -> Result<Option<&'static str>, SecurityError> {
+        let lost = self.lost(&directory.path().join(FOLDER))?;
+        Ok(lost.map(LostIdentity::text))
+    }
+
     fn lost(self, folder: &Path) -> Result<Option<LostIdentity>, SecurityError> {
         let has_authority = exists(&folder.join(CERTIFICATE))?;
         let has_tokens = exists(&folder.join(TOKENS))?;

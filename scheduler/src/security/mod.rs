@@ -33,7 +33,7 @@ mod writes;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use brasserie_common::Principal;
@@ -113,6 +113,8 @@ pub(crate) struct Security {
     /// The name of this machine.
     host_name: Option<String>,
     audit: Audit,
+    /// The problem of an identity that the data directory had lost at this start, with its remedy.
+    lost: OnceLock<&'static str>,
 }
 
 /// The authority, and the scheduler's own certificates of it.
@@ -157,8 +159,15 @@ impl Security {
             credentials_version: AtomicU64::new(0),
             host_name: net::host_name(),
             audit,
+            lost: OnceLock::new(),
         });
         Ok(Some(security))
+    }
+
+    /// Lets `status` show what the data directory had lost at this start, until tasks may start.
+    pub(crate) fn note_lost(&self, text: &'static str) {
+        // A second loss at one start cannot be.
+        let _ = self.lost.set(text);
     }
 
     fn authority(&self) -> Arc<Authority> {

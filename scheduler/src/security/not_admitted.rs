@@ -9,10 +9,12 @@ use brasserie_common_identity::IdentityError;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum NotAdmitted {
     #[error(
-        "no such token: it was revoked, has expired, or is another cluster's. Ask an administrator for a new one: brasserie token create"
+        "no such token: it was revoked, has expired, or is another cluster's. Ask an administrator for a new one: brasserie token create --role ROLE"
     )]
     Unknown,
-    #[error("the token has expired. Ask an administrator for a new one: brasserie token create")]
+    #[error(
+        "the token has expired. Ask an administrator for a new one: brasserie token create --role ROLE"
+    )]
     Expired,
     #[error(
         "the token was used before, as often as it may be. Ask an administrator for a new one: brasserie token create --role worker"
@@ -64,7 +66,7 @@ pub(crate) enum NotAdmitted {
     )]
     OtherKey(ShardLabel),
     #[error(
-        "the token names an authority of the cluster that was replaced. Ask an administrator for a new one: brasserie token create"
+        "the token names an authority of the cluster that was replaced. Ask an administrator for a new one: brasserie token create --role ROLE"
     )]
     Replaced,
     #[error("{0}")]

@@ -18,7 +18,7 @@ use super::registry::{TokenAuthority, TokenRecord};
 use super::rotation::named;
 use super::{PlainPeers, Security};
 
-/// The time before the end of an unfinished rotation from which `status` names it: a third of the longest.
+/// The time before the end of an unfinished rotation from which `status` names that end: a third of the longest.
 const FINISH_WITHIN: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// The shortest whole life of a token whose end `status` names. Shorter ones are made for one occasion.
@@ -72,6 +72,9 @@ impl Protection {
         errors.extend(security.rotation_problem(Clock.wall()));
         errors.extend(security.shut_out_problem(Clock.wall()));
         errors.extend(security.ending_tokens_problem(Clock.wall()));
+        let wait = status.initial_wait.as_deref();
+        errors.extend(wait.and_then(|_| security.lost.get().map(|&text| text.to_owned())));
+        errors.extend(wait.and_then(|wait| security.revoked_wait_problem(wait)));
         let registry = security.registry.lock();
         let overdue = registry.overdue_certificates(Clock.wall(), security.worker_life);
         for worker in status.workers.iter_mut().flatten() {
@@ -131,11 +134,18 @@ impl Security {
         ))
     }
 
-    /// Returns what to do about a rotation that nobody finishes.
+    /// Returns what to do about a rotation that is under way, or that nobody finishes.
     fn rotation_problem(&self, now: WallTime) -> Option<String> {
         let left = now.until(self.authority().former_until()?);
         if left > FINISH_WITHIN {
-            return None;
+            let hash = self.authority().hash();
+            let behind = self.registry.lock().not_renewed(now, hash).count();
+            let have = if behind == 1 { "has" } else { "have" };
+            return Some(format!(
+                "the authority is being replaced, which is no fault: {} {have} not renewed their certificates yet. Finish it once all have: \
+                 `brasserie ca rotate --finish`",
+                counted(behind as u64, "worker")
+            ));
         }
         let end = match left.is_zero() {
             true => "has ended by itself: certificates of the former one are not accepted any more"
@@ -159,6 +169,24 @@ impl Security {
                  --join-token and a token of `brasserie token create --role worker`. For one that is gone for good: `brasserie worker revoke NAME`",
                 counted(count, "worker"),
                 named(&shut_out)
+            )
+        })
+    }
+
+    /// Returns which of the workers that an initial wait names cannot report, because they are revoked.
+    fn revoked_wait_problem(&self, wait: &str) -> Option<String> {
+        let registry = self.registry.lock();
+        // The core names a missing worker so; it knows no revocations.
+        let is_missing = |shard: &&Shard| wait.contains(&format!("`{}`: ", shard.as_str()));
+        let revoked = registry.revoked_shards().filter(is_missing);
+        let revoked: Vec<String> = revoked.map(|shard| shard.as_str().to_owned()).collect();
+        let are = if revoked.len() == 1 { "is" } else { "are" };
+        (!revoked.is_empty()).then(|| {
+            format!(
+                "{} of those that the scheduler waits for {are} revoked, and cannot report: {}. Let each join again: end it, and start it in its data \
+                 directory with --join-token and a token of `brasserie token create --role worker`. Or wait",
+                counted(revoked.len() as u64, "worker"),
+                named(&revoked)
             )
         })
     }
@@ -248,7 +276,8 @@ mod tests {
         let after = |days: u64| Clock.wall() + Duration::from_secs(days * 24 * 60 * 60);
         assert_eq!(security.rotation_problem(after(100)), None);
         security.rotate(RotationStep::Begin).expect("a folder");
-        assert_eq!(security.rotation_problem(after(1)), None);
+        let begun = security.rotation_problem(after(1)).expect("a note");
+        assert!(begun.contains("0 workers have not renewed"), "{begun}");
         let soon = security.rotation_problem(after(61)).expect("a problem");
         assert!(soon.contains("ends by itself in"), "{soon}");
         let over = security.rotation_problem(after(91)).expect("a problem");
@@ -338,5 +367,24 @@ mod tests {
         assert!(problems[0].contains("is revoked"), "{problems:?}");
         let states = [0, 1].map(|at: usize| revoked[at].state.as_deref());
         assert_eq!(states, [Some("revoked"), Some("lost")]);
+        security.note_lost("the tokens are lost");
+        let shown = |wait: Option<&str>| {
+            let mut status = status();
+            status.initial_wait = wait.map(str::to_owned);
+            protection.add_problems(&mut status);
+            status.errors.unwrap_or_default()
+        };
+        let has_lost = |errors: &[String]| errors.iter().any(|one| one == "the tokens are lost");
+        assert!(has_lost(&shown(Some("a wait"))) && !has_lost(&shown(None)));
+        let problem = |missing: &str| {
+            security.revoked_wait_problem(&format!("({missing}). Start the missing workers"))
+        };
+        assert_eq!(problem("`b`: silent for 3 s at least"), None);
+        let cause = problem("`a.example.com`: silent for 3 s at least; `b`: silent");
+        let cause = cause.expect("a problem");
+        assert!(
+            cause.contains("1 worker of") && cause.contains(": a.example.com. "),
+            "{cause}"
+        );
     }
 }

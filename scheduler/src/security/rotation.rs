@@ -47,7 +47,7 @@ pub(crate) struct AuthorityState {
     pub expires: WallTime,
     /// The authority that a rotation replaces.
     pub former: Option<AuthorityHash>,
-    /// The shards whose valid certificates are of that authority.
+    /// The shards whose valid certificates are of that authority. After the end of a rotation by force, those that it has shut out.
     pub not_renewed: Vec<String>,
 }
 
@@ -97,7 +97,10 @@ impl Security {
             rpc_tls,
             unfinished,
         } = next;
-        let state = state(&authority, &registry)?;
+        let mut state = state(&authority, &registry)?;
+        if step == RotationStep::FinishAnyway {
+            state.not_renewed = names_not_renewed(&authority, &registry);
+        }
         let mut own = self.own.lock();
         (own.authority, own.rpc_tls) = (Arc::new(authority), rpc_tls);
         own.web_tls.forget_certificate();
@@ -464,7 +467,11 @@ mod tests {
         };
         security.rotate(RotationStep::Begin).expect("a folder");
         assert_eq!(shut_out(&security), [""; 0], "they renew");
-        security.rotate(RotationStep::FinishAnyway).expect("forced");
+        let forced = security.rotate(RotationStep::FinishAnyway).expect("forced");
+        assert!(
+            !forced.not_renewed.is_empty(),
+            "the workers that are shut out"
+        );
         assert_eq!(shut_out(&bench.security()), ["w1", "w2", "w3"]);
         join(&security, &shards[0]);
         security.revoke_worker(&shards[2]).expect("it has joined");

@@ -57,7 +57,8 @@ pub enum JobRefusal {
     NotOwner(#[from] NotOwner),
     #[error(
         "the tasks of `{}` may not run as `{wanted}`, because that is not granted to the token. Leave `user` and `group` out, or ask an \
-         administrator for a token: `brasserie token create --role submitter --owner {} --run-as {wanted}`",
+         administrator for a token: `brasserie token create --role submitter --owner {} --run-as {wanted}`, and one more --run-as for each other account \
+         that it shall have",
         printable(.owner), printable(.owner)
     )]
     NotGranted { wanted: RunAs, owner: String },

@@ -337,6 +337,12 @@ impl Registry {
         })
     }
 
+    /// Returns the shards that are revoked, and have not joined again.
+    pub(crate) fn revoked_shards(&self) -> impl Iterator<Item = &Shard> {
+        let revoked = self.shards.values().filter(|kept| kept.is_revoked);
+        revoked.map(|kept| &kept.shard)
+    }
+
     /// Returns the shards whose last certificate is of an authority that is not accepted any more, and could otherwise be renewed.
     pub(crate) fn shut_out(&self, now: WallTime, trusted: &[AuthorityHash]) -> Vec<String> {
         let trusted: Vec<String> = trusted.iter().map(AuthorityHash::to_string).collect();
