@@ -448,13 +448,15 @@ impl OpenConnections {
 
     /// Returns whether one more connection from this peer may be opened, if necessary in the place of another. `strangers` counts it too.
     fn has_place(&mut self, limits: &Limits, strangers: usize, peer: &CallOrigin) -> bool {
-        let (reserve, is_local) = match peer {
-            CallOrigin::Network(_) => (0, false),
-            CallOrigin::Local(_) => (LOCAL_RESERVE, true),
-        };
-        let most = limits.max_connections + reserve;
+        let is_local = |open: &CallOrigin| matches!(open, CallOrigin::Local(_));
+        let most = limits.max_connections;
+        if self.open.len() >= most && is_local(peer) {
+            // No flood from the network counts here.
+            let open = self.open.values();
+            return open.filter(|open| is_local(&open.peer())).count() < LOCAL_RESERVE;
+        }
         // Connections that were asked to close do so within milliseconds. The half bounds their number if they do not.
-        if self.open.len() >= most + limits.max_connections.div_ceil(2) {
+        if self.open.len() >= most + most.div_ceil(2) {
             return false;
         }
         let leaving = |open: &&Arc<ConnectionOutbox>| open.is_asked_to_leave() || open.is_gone();
@@ -463,14 +465,14 @@ impl OpenConnections {
             false => self.open.len() - self.open.values().filter(leaving).count(),
         };
         // Peers that were asked to leave stay if they prove themselves meanwhile. The eighth bounds their number.
-        if staying >= most + limits.max_connections.div_ceil(8) {
-            self.make_place(limits.max_connections);
+        if staying >= most + most.div_ceil(8) {
+            self.make_place(most);
             return false;
         }
-        if strangers > limits.max_strangers && !is_local {
+        if strangers > limits.max_strangers && !is_local(peer) {
             return self.evict_from_largest_source();
         }
-        staying < most || self.make_place(limits.max_connections)
+        staying < most || self.make_place(most)
     }
 
     /// Closes a connection of a stranger, or else of a proven caller. Returns `false` if none may be closed.
