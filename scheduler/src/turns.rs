@@ -14,7 +14,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use brasserie_common::Principal;
-use brasserie_common::access::{CallOrigin, TokenNumber};
+use brasserie_common::access::{CallOrigin, ShardLabel, TokenNumber};
 use brasserie_thrift::rpc::{LACK_OF_ROOM, Responder};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
@@ -46,10 +46,11 @@ struct Shared {
     queues: Mutex<BTreeMap<Caller, Queue>>,
 }
 
-/// Those that share one queue. A token is one caller, however many connections show it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// Those that share one queue. A token is one caller, however many connections show it, and so is a worker.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Caller {
     Local,
+    Shard(ShardLabel),
     Token(TokenNumber),
     Connection(SocketAddr),
 }
@@ -91,7 +92,7 @@ impl LargeCalls {
         if own > MAX_LARGE_BYTES || is_crowded {
             return Err(Busy);
         }
-        counted.insert(caller, own);
+        counted.insert(caller.clone(), own);
         Ok(Some(LargeCall {
             calls: self.clone(),
             caller,
@@ -142,7 +143,7 @@ impl Turns {
     pub(crate) fn place(&self, from: &Principal) -> Result<Place, Busy> {
         let caller = Caller::of(from);
         let mut queues = self.0.queues.lock();
-        let queue = queues.entry(caller).or_insert_with(|| Queue {
+        let queue = queues.entry(caller.clone()).or_insert_with(|| Queue {
             turns: Arc::new(Semaphore::new(self.0.each)),
             places: 0,
         });
@@ -247,8 +248,12 @@ impl Caller {
         match origin {
             CallOrigin::Local(_) => Caller::Local,
             CallOrigin::Network(address) => {
-                let token = from.identity().and_then(|identity| identity.token);
-                token.map_or(Caller::Connection(*address), Caller::Token)
+                let identity = from.identity();
+                let shard = identity.and_then(|identity| identity.shard.clone());
+                let token = identity.and_then(|identity| identity.token);
+                // The first certificate of a worker names the token with which it has joined, as those of others may.
+                let proven = shard.map(Caller::Shard).or(token.map(Caller::Token));
+                proven.unwrap_or(Caller::Connection(*address))
             }
         }
     }
@@ -259,7 +264,7 @@ impl Place {
     pub(crate) async fn turn(self) -> Turn {
         let all = match self.caller {
             Caller::Local => &self.shared.local,
-            Caller::Token(_) | Caller::Connection(_) => &self.shared.network,
+            Caller::Shard(_) | Caller::Token(_) | Caller::Connection(_) => &self.shared.network,
         };
         let (own, all) = (Arc::clone(&self.own), Arc::clone(all));
         let permit = async |of: Arc<Semaphore>| {
@@ -553,7 +558,8 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_one_caller_and_so_is_a_connection_without_one() {
+    fn a_token_is_one_caller_and_so_are_a_shard_and_a_connection_without_either() {
+        use brasserie_common::Shard;
         use brasserie_common::access::{Identity, IdentityProof, LocalUser, Role};
         let at = |port| SocketAddr::from(([10, 0, 0, 1], port));
         let shown = |token, from: CallOrigin| {
@@ -566,6 +572,19 @@ mod tests {
         let (one, other) = (shown(None, at(1).into()), Principal::Unauthenticated(at(2)));
         assert_eq!(Caller::of(&one), Caller::Connection(at(1)));
         assert_eq!(Caller::of(&other), Caller::Connection(at(2)));
+        // The first certificate of each of these workers names the token.
+        let worker = |shard: &str, port| {
+            let from = CallOrigin::from(at(port));
+            let identity = Identity::new(Role::Worker, IdentityProof::Certificate, from);
+            let shard = Shard::try_from(shard).expect("a shard");
+            Caller::of(&Principal::Authenticated(Arc::new(Identity {
+                token,
+                shard: Some(ShardLabel::of(&shard)),
+                ..identity
+            })))
+        };
+        assert_eq!(worker("a", 1), worker("a", 2));
+        assert_ne!(worker("a", 1), worker("b", 1));
         let user = LocalUser { uid: 0, name: None };
         let local = shown(token, CallOrigin::Local(user));
         assert_eq!(Caller::of(&local), Caller::Local);

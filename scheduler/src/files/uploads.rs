@@ -129,13 +129,13 @@ impl Uploads {
     /// Reserves a place for a new upload.
     fn begin(&mut self, now: Instant, caller: Caller) -> Result<i64, PutRefusal> {
         self.end_idle(now);
-        let count = |is_meant: &dyn Fn(Caller) -> bool| {
+        let count = |is_meant: &dyn Fn(&Caller) -> bool| {
             let open = self.open.values();
-            open.filter(|open| is_meant(open.caller)).count()
+            open.filter(|open| is_meant(&open.caller)).count()
         };
         let is_crowded =
-            caller != Caller::Local && count(&|other| other != Caller::Local) >= MOST_UPLOADS;
-        if is_crowded || count(&|other| other == caller) >= MOST_OF_CALLER {
+            caller != Caller::Local && count(&|other| *other != Caller::Local) >= MOST_UPLOADS;
+        if is_crowded || count(&|other| *other == caller) >= MOST_OF_CALLER {
             return Err(PutRefusal::Busy);
         }
         self.last += 1;

@@ -375,6 +375,7 @@ impl Identities {
     }
 
     fn rotate(&self, from: Principal, args: wire::BrasserieRotateAuthorityArgs, to: Responder) {
+        let caller = to.caller_check();
         self.serve_within(
             &self.queues.changing,
             (from, to),
@@ -390,7 +391,7 @@ impl Identities {
                     .ok()
                     .as_ref()
                     .map(describe_authority);
-                let rotated = security.rotate(step);
+                let rotated = security.rotate(step, || caller.is_expelled());
                 let after = rotated.as_ref().ok().map(describe_authority);
                 line.changed(before, Some(json!({ "step": what, "authority": after })));
                 record_change(line, from, what, &rotated);

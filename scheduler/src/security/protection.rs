@@ -275,7 +275,9 @@ mod tests {
         let security = bench.security();
         let after = |days: u64| Clock.wall() + Duration::from_secs(days * 24 * 60 * 60);
         assert_eq!(security.rotation_problem(after(100)), None);
-        security.rotate(RotationStep::Begin).expect("a folder");
+        security
+            .rotate(RotationStep::Begin, || false)
+            .expect("a folder");
         let begun = security.rotation_problem(after(1)).expect("a note");
         assert!(begun.contains("0 workers have not renewed"), "{begun}");
         let soon = security.rotation_problem(after(61)).expect("a problem");
@@ -283,7 +285,7 @@ mod tests {
         let over = security.rotation_problem(after(91)).expect("a problem");
         assert!(over.contains("has ended by itself"), "{over}");
         security
-            .rotate(RotationStep::Finish)
+            .rotate(RotationStep::Finish, || false)
             .expect("nobody is behind");
         assert_eq!(security.rotation_problem(after(91)), None);
     }

@@ -67,10 +67,18 @@ impl Security {
         Ok(state(&authority, &self.registry.lock())?)
     }
 
-    /// Performs a step of a rotation. Waits for the disk. Errors with [`NotAdmitted::Unfinished`] if it is in force, and something is left to do.
-    pub(crate) fn rotate(&self, step: RotationStep) -> Result<AuthorityState, NotAdmitted> {
+    /// Performs a step of a rotation, unless its caller was revoked while it waited. Waits for the disk. Errors with
+    /// [`NotAdmitted::Unfinished`] if it is in force, and something is left to do.
+    pub(crate) fn rotate(
+        &self,
+        step: RotationStep,
+        is_revoked: impl Fn() -> bool,
+    ) -> Result<AuthorityState, NotAdmitted> {
         // Nobody gets a certificate meanwhile.
         let turn = self.writes.turn()?;
+        if is_revoked() {
+            return refused("its caller was revoked while the rotation waited for the disk");
+        }
         let registry = self.registry.lock().clone();
         let authority = self.authority();
         let is_under_way = authority.former().is_some();
@@ -316,7 +324,9 @@ mod tests {
         let enters = |chain: &[CertificateDer<'static>]| enters(&security, chain);
         assert!(enters(&former) && enters(&admin));
 
-        let begun = security.rotate(RotationStep::Begin).expect("a folder");
+        let begun = security
+            .rotate(RotationStep::Begin, || false)
+            .expect("a folder");
         assert_eq!(begun.not_renewed, ["w1"]);
         assert!(enters(&former), "it must renew");
         assert!(!enters(&admin));
@@ -331,7 +341,7 @@ mod tests {
         assert_eq!(state().not_renewed, [""; 0]);
         let version = security.version();
         security
-            .rotate(RotationStep::Finish)
+            .rotate(RotationStep::Finish, || false)
             .expect("none is behind");
         assert!(
             security.version() > version,
@@ -359,7 +369,9 @@ mod tests {
         // Another head node has admitted this worker.
         let adopted = forged(&stolen, &shard("w2"));
         assert!(enters(&security, &adopted));
-        security.rotate(RotationStep::Begin).expect("a folder");
+        security
+            .rotate(RotationStep::Begin, || false)
+            .expect("a folder");
         // The scheduler knows the keys also after a restart.
         for security in [Arc::clone(&security), bench.security()] {
             assert!(enters(&security, &joined) && enters(&security, &adopted));
@@ -411,7 +423,9 @@ mod tests {
             names.sort_by_key(|name| name.map(TokenAuthority::name));
             names
         };
-        security.rotate(RotationStep::Begin).expect("a folder");
+        security
+            .rotate(RotationStep::Begin, || false)
+            .expect("a folder");
         let current = create(Terms::person(Role::Viewer, MINUTE));
         assert_eq!((shown(&former), authenticated(&former)), (Ok(()), Ok(())));
         assert_eq!(security.check_join(&joining, &shard, b""), Ok(false));
@@ -422,7 +436,7 @@ mod tests {
             [Some(Current), Some(Current), Some(Former), Some(Former)]
         );
         security
-            .rotate(RotationStep::Finish)
+            .rotate(RotationStep::Finish, || false)
             .expect("none is behind");
         assert_eq!(
             names(),
@@ -465,9 +479,13 @@ mod tests {
             let trusted = security.trusted();
             security.registry.lock().shut_out(Clock.wall(), &trusted)
         };
-        security.rotate(RotationStep::Begin).expect("a folder");
+        security
+            .rotate(RotationStep::Begin, || false)
+            .expect("a folder");
         assert_eq!(shut_out(&security), [""; 0], "they renew");
-        let forced = security.rotate(RotationStep::FinishAnyway).expect("forced");
+        let forced = security
+            .rotate(RotationStep::FinishAnyway, || false)
+            .expect("forced");
         assert!(
             !forced.not_renewed.is_empty(),
             "the workers that are shut out"
@@ -489,17 +507,30 @@ mod tests {
     }
 
     #[test]
+    fn a_step_whose_caller_was_revoked_while_it_waited_changes_nothing() {
+        let bench = Bench::new();
+        let security = bench.security();
+        let before = security.authority_state().expect("an authority");
+        let refused = security.rotate(RotationStep::Begin, || true);
+        let refused = refused.expect_err("its caller is revoked");
+        assert!(refused.to_string().contains("was revoked"), "{refused}");
+        assert_eq!(security.authority_state().expect("an authority"), before);
+    }
+
+    #[test]
     fn a_crash_before_the_last_step_leaves_no_shard_that_nobody_can_join_as() {
         let bench = Bench::new();
         let security = bench.security();
         let shard = Shard::try_from("w1").expect("a shard");
         join(&security, &shard);
-        security.rotate(RotationStep::Begin).expect("a folder");
+        security
+            .rotate(RotationStep::Begin, || false)
+            .expect("a folder");
         // The file of the authority cannot be replaced.
         let path = security.folder.join("authority.pem");
         std::fs::remove_file(&path).expect("it is there");
         std::fs::create_dir(&path).expect("a folder");
-        let failed = security.rotate(RotationStep::FinishAnyway);
+        let failed = security.rotate(RotationStep::FinishAnyway, || false);
         assert!(matches!(failed, Err(NotAdmitted::Failed(_))), "{failed:?}");
         join(&security, &shard);
     }
@@ -511,7 +542,7 @@ mod tests {
         let former = std::fs::read_to_string(&path).expect("a key");
         bench
             .security()
-            .rotate(RotationStep::Begin)
+            .rotate(RotationStep::Begin, || false)
             .expect("a folder");
         let own = std::fs::read_to_string(&path).expect("a key");
         // The certificates are written, and the key alone is not.
@@ -520,7 +551,8 @@ mod tests {
         assert_eq!(std::fs::read_to_string(&path).expect("a key"), own);
         // A disk that has not taken the last write of the first step.
         write_secret(&path, format!("{own}{former}").as_bytes()).expect("a folder");
-        next.rotate(RotationStep::Finish).expect("nobody is behind");
+        next.rotate(RotationStep::Finish, || false)
+            .expect("nobody is behind");
         assert_eq!(std::fs::read_to_string(&path).expect("a key"), own);
     }
 
@@ -532,7 +564,7 @@ mod tests {
         let file = |name: &str| security.folder.join(name);
         let obstacle = file(".admin.token.tmp");
         std::fs::create_dir(&obstacle).expect("a folder in its way");
-        let failed = security.rotate(RotationStep::Begin);
+        let failed = security.rotate(RotationStep::Begin, || false);
         let Err(why @ NotAdmitted::Unfinished(_)) = failed else {
             panic!("{failed:?}");
         };
@@ -547,12 +579,12 @@ mod tests {
             (Some(former), Some(former))
         );
         security
-            .rotate(RotationStep::Finish)
+            .rotate(RotationStep::Finish, || false)
             .expect_err("the token would be of no use");
         assert_eq!(security.authority().former(), Some(former));
         std::fs::remove_dir(&obstacle).expect("it is there");
         security
-            .rotate(RotationStep::Finish)
+            .rotate(RotationStep::Finish, || false)
             .expect("nobody is behind");
         let token = std::fs::read_to_string(file(ADMIN_TOKEN)).expect("a token");
         let token = Token::from_text(&token).expect("a token");

@@ -391,7 +391,7 @@ fn a_shard_renews_once_at_a_time_and_once_in_a_minute_except_after_a_rotation() 
     assert!(own.is_ok());
     assert_eq!(begin("w1").err(), early, "it was a moment ago");
     for step in [RotationStep::Begin, RotationStep::FinishAnyway] {
-        security.rotate(step).expect("a folder");
+        security.rotate(step, || false).expect("a folder");
         let key = KeyRequest::create().expect("a key");
         let turn = begin("w1").expect("the authorities are others");
         turn.renew(key.request()).expect("a certificate");
@@ -420,7 +420,9 @@ fn a_worker_whose_name_is_no_label_is_known_by_its_name_once_it_has_said_it() {
     let own = key.with_chain(chain.expect("a certificate"));
     let own = own.expect("its key");
     let caller = caller_with(&security, &own);
-    security.rotate(RotationStep::Begin).expect("a folder");
+    security
+        .rotate(RotationStep::Begin, || false)
+        .expect("a folder");
     let behind = || {
         let state = security.authority_state().expect("an authority");
         state.not_renewed.join(" ")
