@@ -30,7 +30,7 @@ impl Ration {
         }
     }
 
-    /// Counts an event. If it is permitted, returns the number of those omitted before it, which is told once.
+    /// Counts an event. If it is permitted, returns the number of those omitted since they were last reported.
     pub fn count(&mut self, now: Time) -> Option<u64> {
         self.refill(now);
         let Some(left) = self.left.checked_sub(1) else {
@@ -52,7 +52,7 @@ impl Ration {
         self.omitted += count;
     }
 
-    /// Returns the number of omitted events, which is told once, if the first of them is this long ago and an event is permitted again.
+    /// Returns the number of omitted events, and counts anew, if the first of them is this long ago and an event is permitted again.
     pub fn overdue(&mut self, now: Time, after: Duration) -> Option<u64> {
         self.refill(now);
         let is_due = self.left > 0 && now.since(self.omitted_since) >= after;
